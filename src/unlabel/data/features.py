@@ -1,0 +1,122 @@
+"""One party's rows as its model reads them: gathered, augmented and scaled on the device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unlabel.data.dataset import Augment
+from unlabel.errors import DataError
+
+#: How far a crop may wander from the centre, in pixels.
+CROP = 4
+#: Share of an accelerator's free memory that features may take before they stay on the host.
+RESIDENT_SHARE = 0.5
+
+
+class Features:
+    """The rows a party holds: uint8 images [N, C, H, W] or float32 columns [N, D].
+
+    They lie on the device where they fit, and batch by batch go there where they do not.
+    """
+
+    def __init__(self, values: Tensor, *, augment: Augment = "none") -> None:
+        if values.dtype == torch.float32 and not torch.isfinite(values).all():
+            raise DataError("Features must be finite numbers; some are NaN or infinite.")
+        self.values = values
+        self.augment: Augment = augment
+        self._device = values.device
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one row."""
+        return tuple(self.values.shape[1:])
+
+    def to(self, device: torch.device) -> Features:
+        """Return the same rows with batches on `device`."""
+        moved = Features.__new__(Features)
+        moved.values = self.values.to(device) if _fits(self.values, device) else self.values
+        moved.augment = self.augment
+        moved._device = device
+        return moved
+
+    def batch(self, rows: Tensor, *, augment: bool) -> Tensor:
+        """Return the named rows as they are stored, cropped and flipped if `augment`."""
+        picked = self.values.index_select(0, rows.to(self.values.device))
+        picked = picked.to(self._device, non_blocking=True)
+        if augment and self.augment != "none":
+            picked = random_crop(picked, flip=self.augment == "crop-flip")
+        return picked
+
+
+@dataclass
+class Scaling:
+    """Standardisation fitted on the training rows: x -> (x - mean) / std.
+
+    One mean and one deviation a channel for images, one a column for tables; a constant column
+    keeps the deviation 1.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def fit(cls, features: Features, rows: Tensor) -> Scaling:
+        """Fit on the named rows, in float64 and in pieces, so that a large table fits."""
+        count, total, square = 0, torch.zeros(()), torch.zeros(())
+        for piece in rows.split(4096):
+            x = features.batch(piece, augment=False).double().cpu()
+            axes = [axis for axis in range(x.dim()) if axis != 1]
+            count += x.numel() // x.shape[1]
+            total = total + x.sum(axes)
+            square = square + x.square().sum(axes)
+        mean = total / count
+        variance = (square / count - mean.square()).clamp_min(0)
+        std = variance.sqrt()
+        std = torch.where(std > 1e-6 * mean.abs().clamp_min(1e-6), std, torch.ones_like(std))
+        trailing = [1] * (len(features.shape) - 1)
+        return cls(mean.float().view(1, -1, *trailing), std.float().view(1, -1, *trailing))
+
+    def to(self, device: torch.device) -> Scaling:
+        """Return the same scaling on `device`."""
+        return Scaling(self.mean.to(device), self.std.to(device))
+
+    def apply(self, x: Tensor) -> Tensor:
+        """Return the standardised batch."""
+        return (x - self.mean) / self.std
+
+
+def random_crop(images: Tensor, *, flip: bool) -> Tensor:
+    """Shift each image by up to `CROP` pixels, mirroring at its edges, and flip half of them.
+
+    The whole batch is one gather; the result lies in memory channels last.
+    """
+    count, _, height, width = images.shape
+    device = images.device
+    down = _wander(count, height, device)
+    across = _wander(count, width, device)
+    if flip:
+        turned = torch.rand(count, 1, device=device) < 0.5
+        across = torch.where(turned, width - 1 - across, across)
+    every = torch.arange(count, device=device)[:, None, None]
+    return images[every, :, down[:, :, None], across[:, None, :]].permute(0, 3, 1, 2)
+
+
+def _wander(count: int, size: int, device: torch.device) -> Tensor:
+    """Return [count, size] indices into one axis, shifted at random and mirrored at the edges."""
+    reach = min(CROP, size - 1)
+    shift = torch.randint(-reach, reach + 1, (count, 1), device=device)
+    index = (torch.arange(size, device=device) + shift).abs()
+    return size - 1 - (size - 1 - index).abs()
+
+
+def _fits(values: Tensor, device: torch.device) -> bool:
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return values.numel() * values.element_size() <= RESIDENT_SHARE * free

@@ -1,0 +1,212 @@
+"""A user's own dataset in an `.npz` file.
+
+    x_train, y_train, x_test, y_test   or only the first two, or just x, y
+    classes          the name of each label, strings (optional)
+    test_in_train    the test rows that stand in the training part too, as a mask or as row
+                     numbers: they are left out (optional)
+
+Features are [N, D] for a table, [N, H, W] for grey images, [N, H, W, C] or [N, C, H, W] with
+1 or 3 channels for images, and [N, V, H, W] for views. Images and views are uint8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unlabel.data.dataset import Array, Dataset, Layout
+from unlabel.errors import DataError
+
+KEYS = ("x_train", "y_train", "x_test", "y_test", "x", "y", "classes", "test_in_train")
+CHANNELS = (1, 3)
+
+
+def load_npz(path: Path, views: bool = False) -> Dataset:
+    """Load the file as a dataset; with `views`, [N, V, H, W] is V grey views of an object."""
+    held = read_arrays(path, KEYS)
+    where = f"File '{path}'"
+    x, y, rows = _joined(held, where)
+    features, layout = _features(x, views, where)
+    numbers, labels = _labels(y, held.get("classes"), where)
+    return Dataset(path.stem, features, numbers, labels, layout=layout, test=rows)
+
+
+def read_arrays(path: Path, wanted: Iterable[str]) -> dict[str, Array]:
+    """Read those of the `wanted` arrays that the file has; objects are never unpickled."""
+    if not path.is_file():
+        raise DataError(f"File '{path}' does not exist: check the path of the .npz file.")
+    held: dict[str, Any] = {}
+    key = ""
+    try:
+        # Opened here, because np.load leaves open what it cannot make sense of.
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            for key in wanted:
+                if key in file.files:
+                    held[key] = file[key]
+    except Exception as error:  # a damaged archive fails in a dozen ways, from zlib to MemoryError
+        if "Object arrays" in str(error):
+            raise DataError(
+                f"File '{path}': '{key}' holds Python objects, which are never loaded: save it "
+                f"as a plain array of numbers or strings."
+            ) from error
+        raise _not_npz(path) from error
+    # A member that is no array comes back as its bytes.
+    if not all(isinstance(array, np.ndarray) for array in held.values()):
+        raise _not_npz(path)
+    return held
+
+
+def _not_npz(path: Path) -> DataError:
+    return DataError(
+        f"File '{path}' is not a readable .npz file of plain arrays, or it is damaged: write it "
+        f"again with numpy.savez."
+    )
+
+
+def _joined(held: dict[str, Array], where: str) -> tuple[Array, Array, Array]:
+    """Return features and labels, training rows first, and the numbers of the test rows."""
+    suffix = "_train" if "x_train" in held or "y_train" in held else ""
+    x, y = _pair(held, suffix, where)
+    if "x_test" not in held and "y_test" not in held:
+        if "test_in_train" in held:
+            raise DataError(f"{where} has 'test_in_train' but no test part: leave one of them out.")
+        return x, y, np.empty(0, dtype=np.int64)
+    x_test, y_test = _pair(held, "_test", where)
+    if x.shape[1:] != x_test.shape[1:]:
+        raise DataError(
+            f"{where}: expected training and test rows of one shape but got "
+            f"{list(x.shape[1:])} and {list(x_test.shape[1:])}."
+        )
+    for train, test, what in ((x, x_test, "features"), (y, y_test, "labels")):
+        if _is_text(train) != _is_text(test):
+            raise DataError(
+                f"{where}: expected {what} of one type in both parts but got {train.dtype} for "
+                f"training and {test.dtype} for test."
+            )
+    kept = _kept(held.get("test_in_train"), len(x_test), where)
+    joined_y = np.concatenate([y, y_test[kept]])
+    return np.concatenate([x, x_test[kept]]), joined_y, np.arange(len(y), len(joined_y))
+
+
+def _pair(held: dict[str, Array], suffix: str, where: str) -> tuple[Array, Array]:
+    """Return `x` and `y` of one part, with a label for each row."""
+    missing = [key for key in (f"x{suffix}", f"y{suffix}") if key not in held]
+    if missing:
+        raise DataError(
+            f"{where} has no '{missing[0]}': expected x_train and y_train, optionally x_test and "
+            f"y_test, or just x and y, but found {', '.join(held) or 'none of them'}."
+        )
+    x, y = held[f"x{suffix}"], held[f"y{suffix}"]
+    if y.ndim != 1 or x.ndim == 0 or len(x) != len(y):
+        raise DataError(
+            f"{where}: expected one label in 'y{suffix}' for each row of 'x{suffix}' but got "
+            f"shapes {list(y.shape)} and {list(x.shape)}."
+        )
+    if x.size == 0:
+        raise DataError(f"{where}: 'x{suffix}' is empty, of shape {list(x.shape)}: give it rows.")
+    return x, y
+
+
+def _kept(marked: Array | None, rows: int, where: str) -> Array:
+    """Return a mask of the test rows that are not marked as standing in the training part."""
+    kept = np.ones(rows, dtype=bool)
+    if marked is None or marked.size == 0:
+        return kept
+    mask = marked.dtype.kind == "b" and marked.shape == (rows,)
+    numbers = marked.dtype.kind in "iu" and marked.ndim == 1
+    if not mask and not (numbers and marked.min() >= 0 and marked.max() < rows):
+        raise DataError(
+            f"{where}: expected 'test_in_train' to be a boolean mask over the {rows} test rows or "
+            f"row numbers below {rows}, but got {marked.dtype} of shape {list(marked.shape)}"
+            f"{' with numbers outside that range' if numbers else ''}."
+        )
+    kept[marked] = False
+    if not kept.any():
+        raise DataError(
+            f"{where}: 'test_in_train' marks all {rows} test rows, so none is left to test on: "
+            f"leave out the test part to have a share drawn."
+        )
+    return kept
+
+
+def _features(x: Array, views: bool, where: str) -> tuple[Array, Layout]:
+    if views and x.ndim != 4:
+        raise DataError(
+            f"{where}: expected views of shape [N, V, H, W] but got shape {list(x.shape)}."
+        )
+    if x.ndim == 2:
+        return _table(x, where), "table"
+    if x.ndim not in (3, 4):
+        raise DataError(
+            f"{where}: expected features [N, D], [N, H, W], [N, H, W, C] or [N, C, H, W] but got "
+            f"shape {list(x.shape)}."
+        )
+    if x.dtype != np.uint8:
+        raise DataError(
+            f"{where}: expected images as uint8 numbers 0..255 but got {x.dtype}: scale and "
+            f"convert them before saving."
+        )
+    if views:
+        return x, "views"
+    if x.ndim == 3:
+        return x[:, None], "image"
+    if x.shape[3] in CHANNELS:
+        return np.ascontiguousarray(x.transpose(0, 3, 1, 2)), "image"
+    if x.shape[1] in CHANNELS:
+        return x, "image"
+    raise DataError(
+        f"{where}: expected 1 or 3 channels, last or second, but got shape {list(x.shape)}: if "
+        f"these are {x.shape[1]} views of an object, load them as views."
+    )
+
+
+def _table(x: Array, where: str) -> Array:
+    if x.dtype.kind not in "biuf":
+        raise DataError(f"{where}: expected a table of numbers but got {x.dtype}: encode it first.")
+    with np.errstate(over="ignore"):  # a number too large for float32 is reported below
+        table = x.astype(np.float32)
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        row, column = (int(i) for i in bad[0])
+        raise DataError(
+            f"{where}: expected finite numbers but {len(bad)} are missing, infinite or too large, "
+            f"the first in row {row}, column {column}: fill or drop them."
+        )
+    return table
+
+
+def _labels(y: Array, classes: Array | None, where: str) -> tuple[Array, tuple[str, ...]]:
+    """Number the labels 0 .. C-1 and name each."""
+    if not _is_text(y) and y.dtype.kind not in "biu":
+        raise DataError(f"{where}: expected labels as integers or strings but got {y.dtype}.")
+    values, numbers = np.unique(y, return_inverse=True)
+    if len(values) < 2:
+        raise DataError(
+            f"{where} has the single label '{values[0]}': a classifier needs at least two."
+        )
+    if classes is None:
+        return numbers.astype(np.int64), tuple(str(value) for value in values)
+    names = classes.tolist()
+    if not _is_text(classes) or classes.ndim != 1 or len(set(names)) != len(names):
+        raise DataError(
+            f"{where}: expected 'classes' to be a list of different strings but got "
+            f"{classes.dtype} of shape {list(classes.shape)}."
+        )
+    known = set(names) if _is_text(y) else set(range(len(names)))
+    strange = [value for value in values.tolist() if value not in known]
+    if strange:
+        raise DataError(
+            f"{where}: label '{strange[0]}' is none of the {len(names)} in 'classes': labels must "
+            f"be their names or 0..{len(names) - 1}."
+        )
+    if _is_text(y):
+        numbers = np.array([names.index(value) for value in values.tolist()])[numbers]
+        return numbers.astype(np.int64), tuple(names)
+    return y.astype(np.int64), tuple(names)
+
+
+def _is_text(array: Array) -> bool:
+    return array.dtype.kind == "U"

@@ -1,0 +1,139 @@
+"""How features are shared out between parties, and rows between train, validation and test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlabel.data.dataset import Array, Dataset
+from unlabel.errors import DataError, SettingsError
+
+SplitKind = Literal["strips", "views", "columns"]
+#: Parties of an experiment: how many, how wide each, or the width of each by name.
+Parties = int | Sequence[int] | Mapping[str, int]
+
+MAX_PARTIES = 8
+ACTIVE = "active"
+
+_FITS = {"strips": "image", "views": "views", "columns": "table"}
+
+
+def split_features(
+    dataset: Dataset, parties: Parties, *, active_part: bool = False
+) -> dict[str, Tensor]:
+    """Share the features of a dataset out: strips of images, views of objects, table columns.
+
+    With `active_part` the first part belongs to the active party and comes under its name.
+
+    >>> from unlabel.data import load_dataset
+    >>> parts = split_features(load_dataset("digits"), {"left": 5, "right": 3})
+    >>> {name: tuple(part.shape) for name, part in parts.items()}
+    {'left': (1797, 1, 8, 5), 'right': (1797, 1, 8, 3)}
+    """
+    axis = 3 if dataset.layout == "image" else 1
+    widths = part_widths(parties, dataset.x.shape[axis], active_part=active_part)
+    parts, start = {}, 0
+    for name, width in widths.items():
+        piece = dataset.x.take(range(start, start + width), axis=axis)
+        parts[name] = torch.from_numpy(np.ascontiguousarray(piece))
+        start += width
+    return parts
+
+
+def part_widths(parties: Parties, available: int, *, active_part: bool = False) -> dict[str, int]:
+    """Return the width of each part by the name of its party.
+
+    >>> part_widths(3, 8)
+    {'passive-1': 3, 'passive-2': 3, 'passive-3': 2}
+    """
+    own = [ACTIVE] if active_part else []
+    if isinstance(parties, int):
+        _check_count(parties)
+        count = parties + len(own)
+        if count > available:
+            raise SettingsError(
+                f"Expected at most {available} parts for features {available} wide but got {count}."
+            )
+        even = [available // count + (i < available % count) for i in range(count)]
+        return dict(zip(own + _names(parties), even, strict=True))
+    if not isinstance(parties, Mapping):
+        parties = dict(zip(own + _names(len(parties) - len(own)), parties, strict=True))
+    _check_count(len([name for name in parties if name != ACTIVE]))
+    if any(width < 1 for width in parties.values()) or sum(parties.values()) > available:
+        raise SettingsError(
+            f"Expected widths of at least 1 that add up to at most {available} "
+            f"but got {list(parties.values())}."
+        )
+    return dict(parties)
+
+
+def check_split(dataset: Dataset, kind: SplitKind | None) -> None:
+    """Raise where a dataset cannot be split in the way that was asked for."""
+    if kind is not None and _FITS[kind] != dataset.layout:
+        possible = next(k for k, layout in _FITS.items() if layout == dataset.layout)
+        raise SettingsError(
+            f"Dataset '{dataset.name}' holds {dataset.layout} features and cannot be split "
+            f"by '{kind}'; use '{possible}'."
+        )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows train, which guide early stopping and tuning, and which test."""
+
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+
+def draw_rows(
+    labels: Array, *, test: Array | float, validation: float, batch: int, seed: int
+) -> Rows:
+    """Draw the parts at random, each label in the same proportion.
+
+    `test` holds the rows of an official test part, or the share to draw.
+    """
+    rng = np.random.default_rng(seed)
+    rows = np.arange(len(labels))
+    if isinstance(test, float):
+        rest, tested = _draw(rows, labels, test, rng)
+    else:
+        rest, tested = np.setdiff1d(rows, test), np.asarray(test)
+    train, validated = _draw(rest, labels, validation, rng)
+    if len(np.unique(labels[train])) < 2:
+        raise DataError("The training rows hold a single label; a classifier needs at least two.")
+    if len(tested) == 0:
+        raise DataError("No test rows are left; raise `test` or bring more data.")
+    if batch > len(train):
+        raise SettingsError(
+            f"Expected `batch` to be at most the {len(train)} training rows but got {batch}."
+        )
+    return Rows(*(torch.from_numpy(np.sort(part)) for part in (train, validated, tested)))
+
+
+def _draw(
+    rows: Array, labels: Array, share: float, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Split `rows` into the rest and a share of each label."""
+    taken = []
+    for label in np.unique(labels[rows]):
+        own = rng.permutation(rows[labels[rows] == label])
+        taken.append(own[: round(share * len(own))])
+    drawn = np.concatenate(taken)
+    return np.setdiff1d(rows, drawn), drawn
+
+
+def _names(count: int) -> list[str]:
+    return [f"passive-{i + 1}" for i in range(count)]
+
+
+def _check_count(count: int) -> None:
+    if not 1 <= count <= MAX_PARTIES:
+        raise SettingsError(
+            f"Expected 1 to {MAX_PARTIES} passive parties but got {count}; change `parties`."
+        )

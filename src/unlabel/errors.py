@@ -1,0 +1,66 @@
+"""Every error a user can meet, and the words in which it is said.
+
+    UnlabelError
+    ├── SettingsError     a setting has a value that cannot work
+    ├── DataError         data is missing, malformed or does not fit the request
+    ├── ModelError        a model cannot be built or has the wrong shape
+    ├── WireError         bytes or a message that break the protocol
+    ├── PartyRefused      a party declined a request, with its reason
+    ├── CheckpointError   a checkpoint is truncated, changed, or of another model
+    ├── TrainingError     training cannot go on
+    └── RunError          a run folder cannot be used or written
+
+Each message is one sentence that says what was expected, what was found, and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class UnlabelError(Exception):
+    """Base of all errors that unlabel raises on purpose."""
+
+
+class SettingsError(UnlabelError, ValueError):
+    """A setting has a value that cannot work.
+
+    It is a `ValueError` too, so that pydantic reports it beside its own findings.
+    """
+
+
+class DataError(UnlabelError):
+    """Data is missing, malformed or does not fit the request."""
+
+
+class ModelError(UnlabelError):
+    """A model cannot be built or has the wrong shape."""
+
+
+class WireError(UnlabelError):
+    """Bytes or a message that break the protocol."""
+
+
+class PartyRefused(UnlabelError):
+    """A party declined a request, with its reason."""
+
+
+class CheckpointError(UnlabelError):
+    """A checkpoint is truncated, changed, or of another model."""
+
+
+class TrainingError(UnlabelError):
+    """Training cannot go on."""
+
+
+class RunError(UnlabelError):
+    """A run folder cannot be used or written."""
+
+
+def unknown(what: str, got: object, known: Iterable[str]) -> str:
+    """Say that `got` is no known `what`, with the nearest spelling and the full list."""
+    names = sorted(known)
+    near = get_close_matches(str(got), names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"Unknown {what} '{got}'.{hint} Known: {', '.join(names)}."

@@ -1,0 +1,281 @@
+"""The entry object: a federation that trains, evaluates and predicts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unlabel.data import ACTIVE, Features, Parties, split_features
+from unlabel.data.dataset import Array
+from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
+from unlabel.files import write_atomically
+from unlabel.models import ModelSettings
+from unlabel.party import ActiveParty, PassiveParty
+from unlabel.train import (
+    Evaluation,
+    Holdings,
+    MetricsFile,
+    Progress,
+    RunConfig,
+    TensorBoard,
+    Training,
+    TrainSettings,
+    Watcher,
+    assemble,
+    evaluate,
+    load_holdings,
+)
+from unlabel.train.loading import match_tables, read_dataset, table_features
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predicted labels of new rows.
+
+    ids            of the rows
+    labels         the predicted label's name a row
+    probabilities  [n, C], one column a label
+    names          the labels' names
+    """
+
+    ids: Array
+    labels: tuple[str, ...]
+    probabilities: Array
+    names: tuple[str, ...]
+
+
+class Federation:
+    """Parties that share a model: one with labels, the others with features.
+
+    >>> fed = Federation.local("digits", parties=2, model="convnet", epochs=2)
+    >>> history = fed.train().history
+    >>> fed.evaluate().accuracy > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        active: ActiveParty,
+        passives: Mapping[str, PassiveParty],
+        folder: Path | None = None,
+    ) -> None:
+        self.holdings = holdings
+        self.active = active
+        self.passives = dict(passives)
+        self.folder = folder
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of the run."""
+        return self.holdings.config
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the labels."""
+        return self.holdings.names
+
+    @classmethod
+    def local(
+        cls,
+        data: str,
+        *,
+        parties: Parties = 2,
+        model: str | ModelSettings = "convnet",
+        folder: str | Path | None = None,
+        encoded: bool = False,
+        record: bool = False,
+        active_part: bool = False,
+        **train: Any,
+    ) -> Federation:
+        """Split a dataset between parties that all live in this process.
+
+        data         a built-in dataset or an .npz file
+        parties      how many passive parties, the width of each part, or widths by name
+        model        the bottom model's name, or all model settings
+        folder       where the run is kept; None keeps it in memory only
+        encoded      send every message through the codec, as over a network
+        record       keep a transcript of what each passive party saw
+        active_part  give the first part of the features to the active party
+        train        any of `TrainSettings`, by name
+        """
+        config = RunConfig(
+            data=data,
+            parties=parties,
+            active_part=active_part,
+            model=ModelSettings(bottom=model) if isinstance(model, str) else model,
+            train=make_settings(train),
+        )
+        return cls.create(config, folder, encoded=encoded, record=record)
+
+    @classmethod
+    def create(
+        cls,
+        config: RunConfig,
+        folder: str | Path | None = None,
+        *,
+        encoded: bool = False,
+        record: bool = False,
+        overwrite: bool = False,
+    ) -> Federation:
+        """Start a run: read the data and build the parties; only then touch the folder."""
+        path = Path(folder) if folder is not None else None
+        if path is not None and not overwrite:
+            _expect_new(path)
+        if path is None and config.train.patience:
+            raise SettingsError("Early stopping (`patience`) needs a folder to return to the best.")
+        holdings = load_holdings(config)
+        active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
+        if path is not None:
+            _start_folder(path, holdings.config, overwrite=overwrite)
+        return cls(holdings, active, passives, path)
+
+    @classmethod
+    def open(
+        cls, folder: str | Path, *, record: bool = False, resume: bool = False, device: str = ""
+    ) -> Federation:
+        """Open a run that was kept in a folder, on the newest version all parties have.
+
+        With `resume` a run that has no version yet is fine: training starts at its beginning.
+        """
+        from unlabel.configfile import read_run_config
+
+        path = Path(folder)
+        config = read_run_config(path)
+        if device:
+            config = replace(config, train=replace(config.train, device=device))
+        holdings = load_holdings(config)
+        active, passives = assemble(holdings, folder=path, record=record)
+        federation = cls(holdings, active, passives, path)
+        versions = active.common_versions()
+        if versions:
+            federation._check_data(active.restore(versions[-1]))
+        elif not resume:
+            raise CheckpointError(
+                f"Run '{path}' has no version that all parties share; resume its training first."
+            )
+        return federation
+
+    def train(self, *, watchers: Sequence[Watcher] = (), **changes: Any) -> Progress:
+        """Train to the end, from where the run stands.
+
+        changes  any of `TrainSettings` that differ from the run's, for a run in memory
+        """
+        settings = self.config.train
+        if changes:
+            if self.folder is not None:
+                raise SettingsError("A run in a folder trains with the settings it was made with.")
+            settings = make_settings({**_as_dict(settings), **changes})
+        watching = list(watchers)
+        if self.folder is not None:
+            watching.append(MetricsFile(self.folder / "metrics.jsonl"))
+            watching.append(TensorBoard(self.folder / "tensorboard"))
+        return Training(
+            self.active,
+            self.holdings.rows,
+            settings,
+            labels=len(self.labels),
+            facts={"data": self.holdings.digest()},
+            watchers=watching,
+        ).run()
+
+    def evaluate(self, part: str = "test") -> Evaluation:
+        """Return how well the rows of a part (train, validation or test) are predicted."""
+        parts = [field.name for field in fields(self.holdings.rows)]
+        if part not in parts:
+            raise SettingsError(unknown("part of the data", part, parts))
+        rows = getattr(self.holdings.rows, part)
+        if len(rows) == 0:
+            raise SettingsError(f"This run has no {part} rows.")
+        return evaluate(self.active, rows, len(self.labels))
+
+    def predict(
+        self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None
+    ) -> Predictions:
+        """Predict new rows through all parties.
+
+        tables  for a run of tables: each party's file of new rows, by name of the party
+        data    for a run of a dataset: an .npz file whose `x` holds new rows; None predicts the
+                run's own test rows
+        """
+        if self.config.data is None:
+            new = match_tables(self.config, {k: Path(v) for k, v in (tables or {}).items()})
+            return self._predict(next(iter(new.values())).ids, table_features(new))
+        if tables:
+            raise SettingsError("This run was made from a dataset; give `data`, not tables.")
+        if data is None:
+            rows = self.holdings.rows.test
+            return self._name(self.holdings.ids[rows.numpy()], rows, "main")
+        dataset = read_dataset(self.config, data)
+        parts = split_features(
+            dataset, self.config.parties, active_part=self.config.active_part
+        )
+        ids = torch.arange(len(dataset.y)).numpy().astype(str)
+        return self._predict(ids, {name: Features(part) for name, part in parts.items()})
+
+    def _predict(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
+        """Hand each party its part of the new rows, in this process, and ask for predictions."""
+        for name, part in features.items():
+            bottom = self.active.own if name == ACTIVE else self.passives[name].bottom
+            if bottom is None:
+                continue
+            own = bottom.tables["main"].shape
+            if part.shape != own:
+                raise SettingsError(
+                    f"Expected rows of shape {list(own)} for party '{name}' "
+                    f"but got {list(part.shape)}."
+                )
+            bottom.add_table("new", part)
+        return self._name(ids, torch.arange(len(ids)), "new")
+
+    def _name(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
+        logits = self.active.logits(rows.to(self.active.device), table=table)
+        found = logits.argmax(1).tolist()
+        return Predictions(
+            ids=ids,
+            labels=tuple(self.labels[label] for label in found),
+            probabilities=logits.softmax(1).cpu().numpy(),
+            names=self.labels,
+        )
+
+    def _check_data(self, facts: dict[str, Any]) -> None:
+        if facts.get("data") != self.holdings.digest():
+            raise RunError(
+                f"The rows or labels behind run '{self.folder}' have changed since it was trained."
+            )
+
+
+def make_settings(given: Mapping[str, Any]) -> TrainSettings:
+    """Return training settings from names and values; an unknown name is refused with a hint."""
+    known = [field.name for field in fields(TrainSettings)]
+    for name in given:
+        if name not in known:
+            raise SettingsError(unknown("training setting", name, known))
+    return TrainSettings(**given)
+
+
+def _as_dict(settings: TrainSettings) -> dict[str, Any]:
+    return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def _expect_new(folder: Path) -> None:
+    if folder.exists():
+        raise RunError(
+            f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
+            f"it, or choose another --out."
+        )
+
+
+def _start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
+    from unlabel.configfile import dump_config
+
+    if overwrite and folder.exists():
+        if any(folder.iterdir()) and not (folder / "config.yaml").is_file():
+            raise RunError(f"'{folder}' is not a run folder, so it is not overwritten.")
+        shutil.rmtree(folder)
+    write_atomically(folder / "config.yaml", dump_config(config).encode())

@@ -1,0 +1,56 @@
+"""Files that are either wholly there or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from unlabel.errors import RunError
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a full, read-only or missing disk into one sentence about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(
+            f"Cannot write '{path}': {error.strerror or error}; free some room or choose another "
+            f"folder."
+        ) from error
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that a crash leaves the old content or the new, never a part of it."""
+    # One fixed name beside the target, so that a crash leaves at most one stray file behind.
+    draft = path.with_name(path.name + ".part")
+    with writing(path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with draft.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+            sync_folder(path.parent)
+        except OSError:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder as durable as the files they point to."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sha256(data: bytes) -> str:
+    """Return the SHA-256 digest in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()

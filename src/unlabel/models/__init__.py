@@ -1,0 +1,31 @@
+"""Bottoms and tops: built in, or any `nn.Module` the user names."""
+
+from unlabel.models.registry import (
+    BOTTOMS,
+    TOPS,
+    BottomModel,
+    Shape,
+    build_bottom,
+    build_top,
+    check_names,
+    default_top,
+    embedding_width,
+)
+from unlabel.models.settings import ModelSettings
+from unlabel.models.tops import Combine, Top, join_top
+
+__all__ = [
+    "BOTTOMS",
+    "TOPS",
+    "BottomModel",
+    "Combine",
+    "ModelSettings",
+    "Shape",
+    "Top",
+    "build_bottom",
+    "build_top",
+    "check_names",
+    "default_top",
+    "embedding_width",
+    "join_top",
+]

@@ -1,0 +1,144 @@
+"""How a model is found by name, built, and checked before anything depends on it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from unlabel.errors import ModelError, SettingsError, unknown
+from unlabel.registry import Registry
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BottomModel:
+    """A bottom model by name.
+
+    build  makes it for rows of a shape: (channels, height, width) or (columns,)
+    top    the top model that goes with it unless the user names another
+    about  one line for people
+    """
+
+    build: Callable[[Shape], nn.Module]
+    top: str
+    about: str
+
+
+BOTTOMS: Registry[BottomModel] = Registry("bottom model", package="unlabel.models")
+TOPS: Registry[Callable[[int, int], nn.Module]] = Registry("top model", package="unlabel.models")
+
+
+def build_bottom(name: str, shape: Shape) -> nn.Module:
+    """Build a bottom model for rows of `shape`.
+
+    `name` is a built-in name or `module:function`; the function may declare a parameter `shape`.
+    The model must turn a batch [n, *shape] into embeddings [n, width].
+
+    >>> embedding_width(build_bottom("mlp", (7,)), (7,))
+    32
+    """
+    model = _of_user(name, shape=shape) if ":" in name else BOTTOMS.get(name).build(shape)
+    try:
+        embedding_width(model, shape)
+    except ModelError as error:
+        raise ModelError(f"Bottom model '{name}' does not fit: {error}") from error
+    if not any(weights.requires_grad for weights in model.parameters()):
+        raise ModelError(
+            f"Bottom model '{name}' has no weights to train; it would send the features as they are."
+        )
+    return model
+
+
+def build_top(name: str, inputs: int, labels: int) -> nn.Module:
+    """Build a top model from `inputs` embedding columns to `labels` logits.
+
+    `name` is a built-in name or `module:function`; the function may declare the parameters
+    `inputs` and `labels`.
+    """
+    if ":" in name:
+        return _of_user(name, inputs=inputs, labels=labels)
+    return TOPS.get(name)(inputs, labels)
+
+
+def default_top(bottom: str) -> str:
+    """Return the top model that goes with a bottom unless the user names another."""
+    return "linear" if ":" in bottom else BOTTOMS.get(bottom).top
+
+
+def check_names(bottoms: list[str], top: str | None) -> None:
+    """Raise early, before any data is read, where a name means nothing."""
+    for bottom in bottoms:
+        if ":" not in bottom:
+            BOTTOMS.get(bottom)
+    if top is not None and ":" not in top:
+        TOPS.get(top)
+
+
+def embedding_width(bottom: nn.Module, shape: Shape) -> int:
+    """Return the width of the embeddings a bottom gives for rows of `shape`.
+
+    Two blank rows go through it once, with no effect on its state.
+    """
+    device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
+    was_training = bottom.training
+    bottom.eval()
+    try:
+        with torch.no_grad():
+            out = bottom(torch.zeros(2, *shape, device=device))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ModelError(
+            f"it fails on rows of shape {list(shape)} ({first.rstrip('.')})."
+        ) from error
+    finally:
+        bottom.train(was_training)
+    if not isinstance(out, torch.Tensor) or out.dim() != 2 or out.shape[0] != 2:
+        got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
+        raise ModelError(f"expected embeddings of shape [rows, width] for 2 rows but got {got}.")
+    return out.shape[1]
+
+
+def _of_user(name: str, **offered: Any) -> nn.Module:
+    """Call the user's `module:function` with those offered arguments that it declares."""
+    module_name, _, function_name = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)  # the user's own file usually lies where they stand
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ModelError(f"Model '{name}': cannot import '{module_name}' ({error}).") from error
+    known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+    if function_name not in known:
+        raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
+    function = getattr(module, function_name)
+    declared = inspect.signature(function).parameters
+    try:
+        model = function(**{k: v for k, v in offered.items() if k in declared})
+    except TypeError as error:
+        raise ModelError(
+            f"Model '{name}' cannot be called with {', '.join(offered)}: {error}."
+        ) from error
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
+        )
+    return model
+
+
+def need_image(name: str, shape: Shape) -> Shape:
+    """Return `shape` if it is one of images, or say which model fits a table."""
+    if len(shape) != 3:
+        raise SettingsError(
+            f"Model '{name}' reads images, but these rows have shape {list(shape)}; use 'mlp'."
+        )
+    return shape

@@ -1,0 +1,37 @@
+"""Which models a federation uses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from unlabel.models.registry import check_names, default_top
+from unlabel.models.tops import Combine
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """The models of a federation; each name is a built-in one or `module:function`.
+
+    bottom   the bottom model of every party
+    top      the top model; the one that goes with the bottom if not given
+    combine  how embeddings are joined: concat or sum
+    bottoms  the bottom models of single parties, by name of the party
+    """
+
+    bottom: str = "mlp"
+    top: str | None = None
+    combine: Combine = "concat"
+    bottoms: dict[str, str] = field(default_factory=dict)
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
+
+    def __post_init__(self) -> None:
+        check_names([self.bottom, *self.bottoms.values()], self.top)
+
+    def bottom_of(self, party: str) -> str:
+        """Return the name of a party's bottom model."""
+        return self.bottoms.get(party, self.bottom)
+
+    def top_name(self) -> str:
+        """Return the name of the top model."""
+        return self.top or default_top(self.bottom)

@@ -1,0 +1,89 @@
+"""Top models, and how the parties' embeddings are joined before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from unlabel.errors import ModelError, SettingsError, unknown
+from unlabel.models.registry import TOPS, build_top
+
+Combine = Literal["concat", "sum"]
+
+
+@TOPS.register("linear")
+def linear(inputs: int, labels: int) -> nn.Module:
+    """Build one linear layer."""
+    return nn.Linear(inputs, labels)
+
+
+@TOPS.register("fc3")
+def fc3(inputs: int, labels: int) -> nn.Module:
+    """Build three fully connected layers with dropout, as in VGG."""
+    return nn.Sequential(
+        nn.Linear(inputs, 512),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(512, 512),
+        nn.ReLU(),
+        nn.Dropout(0.5),
+        nn.Linear(512, labels),
+    )
+
+
+class Top(nn.Module):
+    """The active party's model: joins the embeddings H_1 .. H_K and gives the logits F(H).
+
+    concat  H = [H_1 | ... | H_K]
+    sum     H = H_1 + ... + H_K, for embeddings of one width
+    """
+
+    def __init__(self, head: nn.Module, combine: Combine) -> None:
+        super().__init__()
+        self.head = head
+        self.combine = combine
+
+    def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Return the logits."""
+        parts = list(embeddings)
+        joined = torch.cat(parts, dim=1) if self.combine == "concat" else torch.stack(parts).sum(0)
+        logits: Tensor = self.head(joined)
+        return logits
+
+
+def join_top(name: str, widths: Sequence[int], labels: int, combine: Combine = "concat") -> Top:
+    """Build the top model over embeddings of the given widths.
+
+    >>> join_top("linear", [4, 3], labels=2).head
+    Linear(in_features=7, out_features=2, bias=True)
+    """
+    if combine not in get_args(Combine):
+        raise SettingsError(unknown("way to combine embeddings", combine, get_args(Combine)))
+    if combine == "sum" and len(set(widths)) > 1:
+        raise ModelError(f"Embeddings of widths {list(widths)} cannot be summed; use 'concat'.")
+    inputs = sum(widths) if combine == "concat" else widths[0]
+    top = Top(build_top(name, inputs, labels), combine)
+    _check_logits(name, top, widths, labels)
+    return top
+
+
+def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> None:
+    top.eval()
+    try:
+        with torch.no_grad():
+            out = top([torch.zeros(2, width) for width in widths])
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise ModelError(
+            f"Top model '{name}' fails on embeddings of widths {list(widths)} "
+            f"({str(error).splitlines()[0]})."
+        ) from error
+    finally:
+        top.train()
+    if list(out.shape) != [2, labels]:
+        raise ModelError(
+            f"Top model '{name}': expected logits of shape [2, {labels}] for 2 rows "
+            f"but got {list(out.shape)}."
+        )

@@ -1,0 +1,30 @@
+"""Who owns what: passive parties (features, bottom), the active party (labels, top)."""
+
+from unlabel.party import serving  # registers the handlers of training
+from unlabel.party.active import ActiveParty, describe
+from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.learner import Bottom, Learner, Place, Precision
+from unlabel.party.optimiser import OptimiserSettings
+from unlabel.party.passive import PassiveParty
+from unlabel.party.policy import Guard, Policy
+from unlabel.party.protocols import Filter, Handler, handles
+from unlabel.party.randomness import Stream
+
+__all__ = [
+    "ActiveParty",
+    "Bottom",
+    "CheckpointStore",
+    "Filter",
+    "Guard",
+    "Handler",
+    "Learner",
+    "OptimiserSettings",
+    "PassiveParty",
+    "Place",
+    "Policy",
+    "Precision",
+    "Stream",
+    "describe",
+    "handles",
+    "serving",
+]

@@ -1,0 +1,179 @@
+"""The active party: labels, the top model, perhaps features of its own, and the way to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unlabel.errors import CheckpointError, WireError
+from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.learner import Bottom, Learner
+from unlabel.party.protocols import Filter
+from unlabel.wire import (
+    Describe,
+    Description,
+    Embed,
+    Embeddings,
+    Gradients,
+    Keep,
+    Message,
+    Mode,
+    Prepare,
+    Restore,
+    Save,
+    Transport,
+)
+
+
+class ActiveParty:
+    """Trains and predicts with the passive parties through a transport.
+
+    One training step, with H_k the embeddings of party k and F the top model:
+    ask all for H_k, loss = CE(F(H_0, .., H_K), y), step the top, send each party d loss / d H_k.
+    """
+
+    def __init__(
+        self,
+        *,
+        labels: Tensor,
+        top: Learner,
+        widths: Sequence[int],
+        transport: Transport,
+        own: Bottom | None = None,
+        store: CheckpointStore | None = None,
+        filters: Sequence[Filter] = (),
+    ) -> None:
+        self.labels = labels.to(top.place.device)
+        self.top = top
+        self.widths = tuple(widths)
+        self.transport = transport
+        self.own = own
+        self.store = store
+        self.filters = tuple(filters)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the top model computes."""
+        return self.top.place.device
+
+    def prepare(self, rows: Tensor, steps: int) -> None:
+        """Announce a training to all parties."""
+        self.top.steps = steps
+        if self.own is not None:
+            self.own.prepare(rows, steps)
+        self.transport.ask(Prepare(0, rows, steps))
+
+    def step(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Take one training step; return the loss and the number of correct rows, unread."""
+        own, received = self._embeddings(rows, table="main", mode="train", step=step)
+        leaves = [values.requires_grad_() for values in received.values()]
+        self.top.begin("train", step)
+        with self.top.place.autocast():
+            logits = self.top.module([*own, *leaves]).float()
+        target = self.labels[rows]
+        loss = F.cross_entropy(logits, target)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.top.descend(step)
+        if self.own is not None:
+            self.own.descend(step)
+        gradients: dict[str, Message] = {
+            party: Gradients(step, cast(Tensor, leaf.grad))
+            for party, leaf in zip(received, leaves, strict=True)
+        }
+        for each in self.filters:
+            gradients = {party: each(message) for party, message in gradients.items()}
+        self.transport.tell(gradients)
+        return loss.detach(), (logits.detach().argmax(1) == target).sum()
+
+    @torch.no_grad()
+    def logits(self, rows: Tensor, *, table: str = "main", batch: int = 1024) -> Tensor:
+        """Return the logits of rows, in the order given."""
+        found = []
+        for piece in rows.split(batch):
+            own, received = self._embeddings(piece, table=table, mode="predict", step=0)
+            self.top.begin("predict", 0)
+            with self.top.place.autocast():
+                found.append(self.top.module([*own, *received.values()]).float())
+        return torch.cat(found)
+
+    def descriptions(self) -> dict[str, Description]:
+        """Ask all parties what they have to offer."""
+        return describe(self.transport)
+
+    def save(self, version: int, facts: dict[str, Any], *, also: Sequence[int] = ()) -> None:
+        """Keep the state of all parties as one version, and drop the others but `also`.
+
+        The active party writes last: once its manifest is there, everybody has the version.
+        """
+        store = self._store()
+        self.transport.ask(Save(0, version))
+        store.save(version, self._state(), facts)
+        self.keep((version, *also))
+
+    def restore(self, version: int) -> dict[str, Any]:
+        """Bring all parties to one version; return the facts kept with it."""
+        tensors, facts = self._store().load(version)
+        self._load(tensors)
+        self.transport.ask(Restore(0, version))
+        return facts
+
+    def keep(self, versions: Sequence[int]) -> None:
+        """Have all parties drop every version but these."""
+        wanted = tuple(sorted(set(versions)))
+        self.transport.ask(Keep(0, wanted))
+        self._store().keep(wanted)
+
+    def common_versions(self) -> tuple[int, ...]:
+        """Return the versions that every party has, oldest first."""
+        common = set(self._store().versions())
+        for description in self.descriptions().values():
+            common &= set(description.versions)
+        return tuple(sorted(common))
+
+    def _embeddings(
+        self, rows: Tensor, *, table: str, mode: Mode, step: int
+    ) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """Return the own embeddings (with their graph) and those received (without)."""
+        own = []
+        if self.own is not None:
+            own = [self.own.embed(rows, table=table, mode=mode, step=step)]
+        answers = self.transport.ask(Embed(step, rows, mode, table))
+        received = {}
+        for (party, answer), width in zip(answers.items(), self.widths, strict=True):
+            if not isinstance(answer, Embeddings) or answer.values.shape != (len(rows), width):
+                raise WireError(
+                    f"Party '{party}' did not send {len(rows)} embeddings of width {width}."
+                )
+            received[party] = answer.values.detach().to(self.device)
+        return own, received
+
+    def _store(self) -> CheckpointStore:
+        if self.store is None:
+            raise CheckpointError("This federation keeps no versions; give it a folder.")
+        return self.store
+
+    def _state(self) -> dict[str, Tensor]:
+        state = {f"top/{name}": tensor for name, tensor in self.top.state().items()}
+        if self.own is not None:
+            state |= {f"bottom/{name}": tensor for name, tensor in self.own.state().items()}
+        return state
+
+    def _load(self, tensors: dict[str, Tensor]) -> None:
+        halves = {"top": self.top, "bottom": self.own}
+        for half, learner in halves.items():
+            own = {k[len(half) + 1 :]: v for k, v in tensors.items() if k.startswith(half + "/")}
+            if learner is not None:
+                learner.load_state(own)
+
+
+def describe(transport: Transport) -> dict[str, Description]:
+    """Ask all parties behind a transport what they have to offer."""
+    answers = transport.ask(Describe(0))
+    for party, answer in answers.items():
+        if not isinstance(answer, Description):
+            raise WireError(f"Party '{party}' did not describe itself.")
+    return cast(dict[str, Description], answers)

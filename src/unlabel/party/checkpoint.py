@@ -1,0 +1,120 @@
+"""A party's state on its own disk: one safetensors file and one manifest a version.
+
+    versions/
+      000120.safetensors   the tensors
+      000120.json          schema, party, model, facts, the tensors' hash, and its own hash
+
+Both files are written atomically, the manifest last: a version exists once its manifest does.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unlabel._version import __version__
+from unlabel.errors import CheckpointError
+from unlabel.files import sha256, write_atomically, writing
+
+SCHEMA = 1
+
+
+class CheckpointStore:
+    """The versions one party keeps.
+
+    `model` describes the party's model in words; a checkpoint of another one is refused.
+    """
+
+    def __init__(self, folder: Path, *, party: str, model: str) -> None:
+        self.folder = folder / "versions"
+        self.party = party
+        self.model = model
+
+    def versions(self) -> tuple[int, ...]:
+        """Return the numbers of the versions on disk, oldest first."""
+        return tuple(
+            sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdecimal())
+        )
+
+    def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
+        """Keep a state under a number."""
+        data = save({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()})
+        manifest = {
+            "schema": SCHEMA,
+            "party": self.party,
+            "model": self.model,
+            "version": version,
+            "sha256": sha256(data),
+            "facts": facts,
+            "written_by": f"unlabel {__version__}",
+        }
+        write_atomically(self._tensors(version), data)
+        sealed = {**manifest, "manifest_sha256": _seal(manifest)}
+        write_atomically(self._manifest(version), json.dumps(sealed, indent=1).encode())
+
+    def load(self, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Return a state and its facts, or say by name what is wrong with it."""
+        manifest = self._read_manifest(version)
+        path = self._tensors(version)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise CheckpointError(
+                f"Checkpoint '{path}' cannot be read ({error.strerror})."
+            ) from error
+        if sha256(data) != manifest["sha256"]:
+            raise CheckpointError(
+                f"Checkpoint '{path}' is truncated or was changed: its hash is not the one in its "
+                f"manifest; restore it from a backup or train again."
+            )
+        try:
+            return load(data), manifest["facts"]
+        except SafetensorError as error:
+            raise CheckpointError(f"Checkpoint '{path}' is not in safetensors form.") from error
+
+    def keep(self, versions: tuple[int, ...]) -> None:
+        """Drop every version but these; the manifest goes first."""
+        with writing(self.folder):
+            for path in sorted(self.folder.glob("*")):
+                if not path.stem.isdecimal() or int(path.stem) not in versions:
+                    path.unlink(missing_ok=True)
+
+    def _read_manifest(self, version: int) -> dict[str, Any]:
+        path = self._manifest(version)
+        try:
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            seal = manifest.pop("manifest_sha256")
+        except OSError as error:
+            raise CheckpointError(
+                f"Checkpoint manifest '{path}' cannot be read ({error.strerror})."
+            ) from error
+        except (ValueError, KeyError, AttributeError) as error:
+            raise CheckpointError(f"Checkpoint manifest '{path}' is truncated or was changed.") from error
+        if manifest.get("schema") != SCHEMA:
+            raise CheckpointError(
+                f"Checkpoint manifest '{path}' has schema {manifest.get('schema')}, and this "
+                f"version of unlabel reads schema {SCHEMA}."
+            )
+        if seal != _seal(manifest):
+            raise CheckpointError(f"Checkpoint manifest '{path}' is truncated or was changed.")
+        for what, own in (("party", self.party), ("model", self.model), ("version", version)):
+            if manifest[what] != own:
+                raise CheckpointError(
+                    f"Checkpoint '{path}' is of {what} '{manifest[what]}', not '{own}'."
+                )
+        return dict(manifest)
+
+    def _tensors(self, version: int) -> Path:
+        return self.folder / f"{version:06d}.safetensors"
+
+    def _manifest(self, version: int) -> Path:
+        return self.folder / f"{version:06d}.json"
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    return sha256(json.dumps(manifest, sort_keys=True).encode())

@@ -1,0 +1,146 @@
+"""A model and the optimiser that moves it: what every party has, whatever its role."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from unlabel.data import Features, Scaling
+from unlabel.errors import CheckpointError
+from unlabel.party.optimiser import OptimiserSettings
+from unlabel.party.randomness import Stream
+from unlabel.wire import Mode
+
+Precision = Literal["float32", "bf16"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a party computes: the device, and the precision of its matrix products."""
+
+    device: torch.device
+    precision: Precision = "float32"
+
+    def autocast(self) -> contextlib.AbstractContextManager[object]:
+        """Return the context in which a model runs forward."""
+        if self.precision == "float32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+
+
+class Learner:
+    """A model with its optimiser, its rate over time and its random stream."""
+
+    def __init__(
+        self, module: nn.Module, settings: OptimiserSettings, *, stream: Stream, place: Place
+    ) -> None:
+        self.module = module.to(place.device)
+        if place.device.type == "cuda":
+            # Convolutions read this layout without rearranging; other layers do not mind.
+            self.module = self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.place = place
+        self.steps = 0
+        self._settings = settings
+        self._stream = stream
+        self._optimiser = settings.make(self.module.parameters(), place.device)
+
+    def begin(self, mode: Mode, step: int) -> None:
+        """Set the model to train or predict, and in training start the step's random stream."""
+        if self.module.training != (mode == "train"):
+            self.module.train(mode == "train")
+        if mode == "train":
+            self._stream.start(step, self.place.device)
+
+    def descend(self, step: int) -> None:
+        """Move the weights against their gradients, at the rate of this step."""
+        rate = self._settings.rate(step, self.steps)
+        for group in self._optimiser.param_groups:
+            group["lr"] = rate
+        self._optimiser.step()
+        self._optimiser.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return everything that training changes, by name."""
+        named = {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}
+        for index, values in self._optimiser.state_dict()["state"].items():
+            for key, value in values.items():
+                if isinstance(value, Tensor):
+                    named[f"optimiser/{index}/{key}"] = value
+        return named
+
+    def load_state(self, named: dict[str, Tensor]) -> None:
+        """Return to a state; one of another model is refused."""
+        weights = {k.removeprefix("model/"): v for k, v in named.items() if k.startswith("model/")}
+        try:
+            self.module.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError("the weights in it are those of another model.") from error
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in named.items():
+            if name.startswith("optimiser/"):
+                _, index, key = name.split("/", 2)
+                # A copy: the optimiser writes into its state, the caller's tensors stay as read.
+                state.setdefault(int(index), {})[key] = tensor.clone()
+        groups = self._optimiser.state_dict()["param_groups"]
+        self._optimiser.load_state_dict({"state": state, "param_groups": groups})
+        self._optimiser.zero_grad(set_to_none=True)
+
+
+class Bottom(Learner):
+    """A bottom model G_k with the rows it reads: embeddings H_k = G_k(x_k).
+
+    The features are scaled here, on their owner's side; the statistics are part of the state.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        features: Features,
+        settings: OptimiserSettings,
+        *,
+        stream: Stream,
+        place: Place,
+    ) -> None:
+        super().__init__(module, settings, stream=stream, place=place)
+        self.tables = {"main": features.to(place.device)}
+        self.scaling: Scaling | None = None
+
+    def add_table(self, name: str, features: Features) -> None:
+        """Add rows that are no part of training, for example new people to predict."""
+        self.tables[name] = features.to(self.place.device)
+
+    def prepare(self, rows: Tensor, steps: int) -> None:
+        """Fit the scaling on the training rows, for a training of so many steps."""
+        self.steps = steps
+        self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
+
+    def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
+        """Return the embeddings of rows, in training with the graph that leads back to them."""
+        if self.scaling is None:
+            raise CheckpointError("nothing was prepared or restored yet.")
+        self.begin(mode, step)
+        with torch.set_grad_enabled(mode == "train"):
+            x = self.tables[table].batch(rows, augment=mode == "train")
+            x = self.scaling.apply(x)
+            if x.dim() == 4 and self.place.device.type == "cuda":
+                x = x.contiguous(memory_format=torch.channels_last)
+            with self.place.autocast():
+                embeddings: Tensor = self.module(x)
+        return embeddings.float()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the model, the optimiser and the scaling."""
+        if self.scaling is None:
+            raise CheckpointError("nothing was prepared or restored yet.")
+        own = {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
+        return {**super().state(), **own}
+
+    def load_state(self, named: dict[str, Tensor]) -> None:
+        """Return to a state."""
+        super().load_state(named)
+        scaling = Scaling(named["scaling/mean"], named["scaling/std"])
+        self.scaling = scaling.to(self.place.device)

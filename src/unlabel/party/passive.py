@@ -1,0 +1,94 @@
+"""A passive party: features, a bottom model, and a policy about what leaves the house."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from unlabel.errors import PartyRefused, WireError
+from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.learner import Bottom
+from unlabel.party.policy import Guard, Policy
+from unlabel.party.protocols import Filter, handler_of
+from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
+from unlabel.wire.codec import DEFAULT_LIMITS, check
+
+log = logging.getLogger("unlabel.party")
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Embeddings that were sent in training and await their gradients."""
+
+    step: int
+    embeddings: Tensor
+
+
+class PassiveParty:
+    """Answers messages: `handle` as objects, `serve` as bytes.
+
+    The party owns its bottom (features, model, optimiser), its policy and its folder of versions;
+    nobody else touches them. What it may be asked is decided by its policy, what an answer looks
+    like by the handler registered for the kind of message, and what finally goes out by its
+    filters.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bottom: Bottom,
+        *,
+        width: int,
+        policy: Policy | None = None,
+        store: CheckpointStore | None = None,
+        filters: Sequence[Filter] = (),
+        transcript: Transcript | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self.name = name
+        self.bottom = bottom
+        self.width = width
+        self.guard = Guard(policy or Policy())
+        self.store = store
+        self.filters = tuple(filters)
+        self.transcript = transcript
+        self.limits = limits
+        self.pending: Pending | None = None
+
+    def handle(self, message: Message) -> Message:
+        """Answer one message; what the policy forbids is refused with a reason and logged."""
+        try:
+            check(message)
+        except WireError as error:
+            return self._refuse(message, str(error))
+        if self.transcript is not None:
+            self.transcript.log("received", message)
+        try:
+            self.guard.check_kind(message)
+            handler = handler_of(type(message))
+            if handler is None:
+                raise PartyRefused(f"'{kind_of(message)}' is not a request.")
+            answer = handler(self, message)
+        except PartyRefused as error:
+            answer = self._refuse(message, str(error))
+        for each in self.filters:
+            answer = each(answer)
+        if self.transcript is not None:
+            self.transcript.log("sent", answer)
+        return answer
+
+    def serve(self, data: bytes) -> bytes:
+        """Answer one message over a network: encode(handle(decode(data)))."""
+        try:
+            message = decode(data, self.limits)
+        except WireError as error:
+            log.warning("%s refused %d bytes: %s", self.name, len(data), error)
+            return encode(Refused(0, str(error)))
+        return encode(self.handle(message))
+
+    def _refuse(self, message: Message, reason: str) -> Refused:
+        log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
+        return Refused(message.step if type(message.step) is int else 0, reason)

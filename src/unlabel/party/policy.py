@@ -1,0 +1,104 @@
+"""What a passive party serves, and the checks that cost no synchronisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import PartyRefused, SettingsError, unknown
+from unlabel.party.optimiser import expect
+from unlabel.wire import MESSAGES, Embed, Gradients, Message, Prepare, kind_of
+
+#: What a passive party serves unless its owner says otherwise.
+SERVES = ("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A passive party's own rules; whatever breaks one is refused with a reason and logged.
+
+    serves             kinds of request that are answered at all
+    max_rows           most rows in one request for embeddings
+    max_gradient_norm  largest norm of the gradients in one message; they must also be finite
+    max_versions       most versions of its state the party keeps on its disk
+    """
+
+    serves: tuple[str, ...] = SERVES
+    max_rows: int = 16_384
+    max_gradient_norm: float = 1_000.0
+    max_versions: int = 8
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
+
+    def __post_init__(self) -> None:
+        for kind in self.serves:
+            if kind not in MESSAGES:
+                raise SettingsError(unknown("request", kind, MESSAGES))
+        expect("max_rows", self.max_rows, self.max_rows >= 1, "at least 1")
+        norm = self.max_gradient_norm
+        expect("max_gradient_norm", norm, norm > 0, "above 0")
+        expect("max_versions", self.max_versions, self.max_versions >= 3, "at least 3")
+
+
+class Guard:
+    """Applies a policy to the messages that reach one party.
+
+    On a CPU a breach is refused at once. On an accelerator, reading a value back would stall
+    every step; there a breach sets a flag on the device, its effect is cancelled in place, and
+    `settle` reads the flags before anything is kept.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self.policy = policy
+        self._breaches: dict[str, Tensor] = {}
+
+    def check_kind(self, message: Message) -> None:
+        """Refuse a kind of request that the party does not serve."""
+        kind = kind_of(message)
+        if kind not in self.policy.serves:
+            raise PartyRefused(f"it does not serve '{kind}'.")
+
+    def check_rows(self, message: Embed | Prepare, available: int) -> Tensor:
+        """Refuse too many rows or rows that do not exist; return rows that are safe to read."""
+        rows = message.rows
+        most = self.policy.max_rows if isinstance(message, Embed) else available
+        if not 1 <= rows.numel() <= most:
+            raise PartyRefused(f"it serves 1 to {most} rows a request, not {rows.numel()}.")
+        exist = (rows >= 0).logical_and_(rows < available).all()
+        self._demand(exist, f"it has the rows 0 to {available - 1} and no others.")
+        return rows if rows.device.type == "cpu" else rows.clamp(0, available - 1)
+
+    def check_gradients(self, message: Gradients, embeddings: Tensor) -> Tensor:
+        """Refuse gradients of the wrong shape, too large or not finite; return harmless ones."""
+        if message.values.shape != embeddings.shape:
+            raise PartyRefused(
+                f"it expects gradients of shape {list(embeddings.shape)}, "
+                f"not {list(message.values.shape)}."
+            )
+        values = message.values.to(embeddings.device, embeddings.dtype)
+        limit = self.policy.max_gradient_norm
+        # A comparison with NaN is false, so this one also refuses what is not finite.
+        within = torch.linalg.vector_norm(values) <= limit
+        self._demand(within, f"it takes finite gradients of norm {limit:g} at most.")
+        return values if values.device.type == "cpu" else torch.where(within, values, 0.0)
+
+    def settle(self) -> None:
+        """Refuse if a breach was flagged since the last reset."""
+        for reason, flag in self._breaches.items():
+            if bool(flag):
+                raise PartyRefused(reason)
+
+    def reset(self) -> None:
+        """Forget flagged breaches, after a return to a state from before them."""
+        self._breaches.clear()
+
+    def _demand(self, holds: Tensor, reason: str) -> None:
+        if holds.device.type == "cpu":
+            if not bool(holds):
+                raise PartyRefused(reason)
+        elif reason in self._breaches:
+            self._breaches[reason].logical_or_(~holds)
+        else:
+            self._breaches[reason] = ~holds

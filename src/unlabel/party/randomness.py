@@ -1,0 +1,38 @@
+"""Randomness without memory: every draw is a function of a seed, a name and a step.
+
+Each time a party draws (initial weights, dropout, crops) it first moves PyTorch's generators to
+the start of a stream named by (seed, who, step). So a resumed run continues exactly where an
+undisturbed one would be, with no generator state to keep, and it does not matter which other
+parties share the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The random numbers of one drawer, for example the top model of the active party."""
+
+    seed: int
+    who: str
+
+    def number(self, step: int | str) -> int:
+        """Return the 63-bit number from which the stream of a step starts."""
+        name = f"{self.seed}/{self.who}/{step}".encode()
+        return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1
+
+    def start(self, step: int | str, device: torch.device) -> None:
+        """Move the generators of the CPU and of `device` to the stream of a step."""
+        number = self.number(step)
+        torch.default_generator.manual_seed(number)
+        if device.type == "cuda":
+            torch.cuda.default_generators[device.index or 0].manual_seed(number)
+
+    def generator(self, step: int | str) -> torch.Generator:
+        """Return a CPU generator of its own at the start of the stream of a step."""
+        return torch.Generator().manual_seed(self.number(step))

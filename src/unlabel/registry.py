@@ -1,0 +1,69 @@
+"""One way to look things up by name: a new thing is one new file in its room.
+
+A room keeps a `Registry`. Its files register what they define with a decorator, and the room's
+files are imported the first time somebody asks, so that nothing has to be listed by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from unlabel.errors import SettingsError, unknown
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names and the things they stand for, found in the files of one package.
+
+    >>> colours: Registry[str] = Registry("colour", package="unlabel.wire")
+    >>> colours.add("red", "#f00")
+    '#f00'
+    >>> colours.get("rad")
+    Traceback (most recent call last):
+    ...
+    unlabel.errors.SettingsError: Unknown colour 'rad'. Did you mean 'red'? Known: red.
+    """
+
+    def __init__(self, what: str, *, package: str) -> None:
+        self.what = what
+        self._package = package
+        self._things: dict[str, T] = {}
+        self._complete = False
+
+    def add(self, name: str, thing: T) -> T:
+        """Register `thing`; a second thing of the same name is refused."""
+        if name in self._things:
+            raise SettingsError(f"Two {self.what}s are called '{name}'; rename one of them.")
+        self._things[name] = thing
+        return thing
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Register what follows under `name` (a decorator)."""
+        return lambda thing: self.add(name, thing)
+
+    def get(self, name: str) -> T:
+        """Return the thing called `name`, or say which names there are."""
+        things = self._all()
+        if name not in things:
+            raise SettingsError(unknown(self.what, name, things))
+        return things[name]
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        return sorted(self._all())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._all()
+
+    def _all(self) -> dict[str, T]:
+        if not self._complete:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__):
+                if not module.name.startswith("__"):
+                    importlib.import_module(f"{self._package}.{module.name}")
+            self._complete = True
+        return self._things

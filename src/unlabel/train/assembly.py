@@ -1,0 +1,104 @@
+"""From what each party holds to parties that talk: one process, one subfolder a party."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from unlabel.data import ACTIVE, Features
+from unlabel.models import build_bottom, embedding_width, join_top
+from unlabel.party import (
+    ActiveParty,
+    Bottom,
+    CheckpointStore,
+    Learner,
+    PassiveParty,
+    Place,
+    Stream,
+    describe,
+)
+from unlabel.train.config import RunConfig
+from unlabel.train.loading import Holdings
+from unlabel.wire import LocalTransport, Transcript, Transport
+
+
+def build_passive(
+    name: str,
+    features: Features,
+    config: RunConfig,
+    place: Place,
+    *,
+    folder: Path | None = None,
+    record: bool = False,
+) -> PassiveParty:
+    """Build one passive party; `folder` is its own, and it opens no other."""
+    bottom = _build_bottom(name, features, config, place)
+    model = f"{config.bottom_of(name)} on rows of {list(features.shape)}"
+    store = CheckpointStore(folder, party=name, model=model) if folder else None
+    path = folder / "transcript.jsonl" if folder else None
+    return PassiveParty(
+        name,
+        bottom,
+        width=embedding_width(bottom.module, features.shape),
+        policy=config.policy_of(name),
+        store=store,
+        transcript=Transcript(path=path) if record else None,
+    )
+
+
+def build_active(
+    holdings: Holdings, transport: Transport, place: Place, *, folder: Path | None = None
+) -> ActiveParty:
+    """Build the active party on top of whatever parties the transport reaches."""
+    config = holdings.config
+    widths = [answer.width for answer in describe(transport).values()]
+    own = None
+    if ACTIVE in holdings.features:
+        own = _build_bottom(ACTIVE, holdings.features[ACTIVE], config, place)
+    own_width = [embedding_width(own.module, holdings.features[ACTIVE].shape)] if own else []
+    stream = Stream(config.train.seed, f"{ACTIVE}/top")
+    stream.start("init", torch.device("cpu"))
+    name = config.model.top_name()
+    labels = len(holdings.names)
+    top = join_top(name, own_width + widths, labels, config.model.combine)
+    model = f"{name} over embeddings of {own_width + widths} to {labels} labels"
+    return ActiveParty(
+        labels=holdings.labels,
+        top=Learner(top, config.train, stream=stream, place=place),
+        widths=widths,
+        transport=transport,
+        own=own,
+        store=CheckpointStore(folder, party=ACTIVE, model=model) if folder else None,
+    )
+
+
+def assemble(
+    holdings: Holdings, *, folder: Path | None = None, encoded: bool = False, record: bool = False
+) -> tuple[ActiveParty, dict[str, PassiveParty]]:
+    """Build all parties of a run in this process."""
+    config = holdings.config
+    place = config.train.place()
+    with torch.random.fork_rng(devices=[]):
+        passives = {
+            name: build_passive(
+                name,
+                features,
+                config,
+                place,
+                folder=folder / name if folder else None,
+                record=record,
+            )
+            for name, features in holdings.features.items()
+            if name != ACTIVE
+        }
+        transport = LocalTransport(passives, encoded=encoded)
+        own_folder = folder / ACTIVE if folder else None
+        return build_active(holdings, transport, place, folder=own_folder), passives
+
+
+def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:
+    stream = Stream(config.train.seed, name)
+    stream.start("init", torch.device("cpu"))
+    module = build_bottom(config.bottom_of(name), features.shape)
+    return Bottom(module, features, config.train, stream=stream, place=place)

@@ -1,0 +1,121 @@
+"""A run as data: who holds which table, which models, how to train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from unlabel.data import FeatureChoice, Parties, SplitKind
+from unlabel.data.splits import ACTIVE, MAX_PARTIES, part_widths
+from unlabel.errors import SettingsError
+from unlabel.models import ModelSettings
+from unlabel.party import Policy
+from unlabel.train.settings import TrainSettings
+
+FORBID = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class ActiveTable:
+    """The active party's table.
+
+    table     CSV or Parquet file
+    id        column of ids
+    label     column of labels
+    features  rest (every other column), none, or the names of columns
+    """
+
+    table: Path
+    label: str
+    id: str = "id"
+    features: FeatureChoice = "rest"
+
+    __pydantic_config__ = FORBID
+
+
+@dataclass(frozen=True)
+class PassiveTable:
+    """A passive party's table, model and policy.
+
+    name      name of the party and of its subfolder
+    table     CSV or Parquet file
+    id        column of ids
+    features  rest (every other column) or the names of columns
+    bottom    its bottom model, where it differs from the others'
+    policy    its own rules, where they differ from the defaults
+    """
+
+    name: str
+    table: Path
+    id: str = "id"
+    features: FeatureChoice = "rest"
+    bottom: str | None = None
+    policy: Policy | None = None
+
+    __pydantic_config__ = FORBID
+
+    def __post_init__(self) -> None:
+        if not self.name.replace("-", "").replace("_", "").isalnum() or self.name == ACTIVE:
+            raise SettingsError(
+                f"Expected `name` of a passive party to be letters, digits, '-' and '_', "
+                f"and not '{ACTIVE}', but got '{self.name}'."
+            )
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """A whole run: either `data` split between simulated parties, or the parties' own tables.
+
+    data         a built-in dataset or an .npz file
+    folder       where the files of that dataset lie, if it cannot be fetched
+    parties      how many passive parties, the width of each part, or widths by name
+    split        strips of images, views of objects or columns of a table; what fits by default
+    active_part  give the first part of the features to the active party
+    active       the active party's own table
+    passive      the passive parties' own tables
+    model        which models
+    train        how to train
+    policy       the passive parties' rules
+    """
+
+    data: str | None = None
+    folder: Path | None = None
+    parties: Parties = 2
+    split: SplitKind | None = None
+    active_part: bool = False
+    active: ActiveTable | None = None
+    passive: list[PassiveTable] = field(default_factory=list)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
+    policy: Policy = field(default_factory=Policy)
+
+    __pydantic_config__ = FORBID
+
+    def __post_init__(self) -> None:
+        if self.data is not None:
+            if self.active is not None or self.passive:
+                raise SettingsError(
+                    "Expected either `data` or the tables under `active` and `passive`, not both."
+                )
+            # Counts are wrong whatever the data; widths are checked against it once it is read.
+            part_widths(self.parties, 10**9, active_part=self.active_part)
+            return
+        if self.active is None or not self.passive:
+            raise SettingsError(
+                "Expected `data`, or a table under `active` and at least one under `passive`."
+            )
+        names = [party.name for party in self.passive]
+        if len(set(names)) < len(names):
+            raise SettingsError(f"Expected passive parties of different names but got {names}.")
+        if len(names) > MAX_PARTIES:
+            raise SettingsError(f"Expected at most {MAX_PARTIES} passive parties, got {len(names)}.")
+
+    def bottom_of(self, party: str) -> str:
+        """Return the name of a party's bottom model."""
+        own = {p.name: p.bottom for p in self.passive if p.bottom is not None}
+        return own.get(party) or self.model.bottom_of(party)
+
+    def policy_of(self, party: str) -> Policy:
+        """Return a passive party's policy."""
+        own = {p.name: p.policy for p in self.passive if p.policy is not None}
+        return own.get(party, self.policy)

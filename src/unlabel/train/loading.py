@@ -1,0 +1,168 @@
+"""From a run's configuration to what each party holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlabel.align import match_ids
+from unlabel.data import (
+    ACTIVE,
+    Features,
+    Rows,
+    Table,
+    draw_rows,
+    encode_labels,
+    load_dataset,
+    read_table,
+    split_features,
+)
+from unlabel.data.dataset import Array, Dataset
+from unlabel.data.splits import check_split
+from unlabel.errors import DataError, SettingsError
+from unlabel.files import sha256
+from unlabel.train.config import RunConfig
+
+
+@dataclass(frozen=True)
+class Holdings:
+    """What each party of a run holds; rows stand in one order for all.
+
+    config    the run's configuration, with the table columns that were found
+    features  by party; the active party is among them if it has any
+    labels    0 .. C-1 a row, the active party's alone
+    names     of the labels
+    ids       of the rows
+    rows      which rows train, validate and test
+    """
+
+    config: RunConfig
+    features: dict[str, Features]
+    labels: Tensor
+    names: tuple[str, ...]
+    ids: Array
+    rows: Rows
+
+    def digest(self) -> str:
+        """Return a fingerprint of the people and their labels."""
+        text = "\n".join(self.ids.tolist()).encode()
+        return sha256(text + self.labels.numpy().tobytes())
+
+
+def load_holdings(config: RunConfig) -> Holdings:
+    """Read what the configuration names and give every party its part."""
+    return _from_dataset(config) if config.data is not None else _from_tables(config)
+
+
+def _from_dataset(config: RunConfig) -> Holdings:
+    dataset = read_dataset(config)
+    settings = config.train
+    augment = dataset.augment if settings.augment == "auto" else settings.augment
+    if augment != "none" and dataset.layout == "table":
+        raise SettingsError("Expected `augment` to be 'none' for a table, which has no pixels.")
+    parts = split_features(dataset, config.parties, active_part=config.active_part)
+    return Holdings(
+        config=config,
+        features={name: Features(part, augment=augment) for name, part in parts.items()},
+        labels=torch.from_numpy(dataset.y),
+        names=dataset.labels,
+        ids=np.arange(len(dataset.y)).astype(str),
+        rows=draw_rows(
+            dataset.y,
+            test=dataset.test if len(dataset.test) else settings.test,
+            validation=settings.validation,
+            batch=settings.batch,
+            seed=settings.seed,
+        ),
+    )
+
+
+def _from_tables(config: RunConfig) -> Holdings:
+    tables = match_tables(config)
+    labels = tables[ACTIVE].labels
+    if labels is None:
+        raise DataError("The active party's table has no labels.")
+    codes, names = encode_labels(labels)
+    settings = config.train
+    return Holdings(
+        config=_with_columns(config, tables),
+        features=table_features(tables),
+        labels=torch.from_numpy(codes),
+        names=names,
+        ids=tables[ACTIVE].ids,
+        rows=draw_rows(
+            codes,
+            test=settings.test,
+            validation=settings.validation,
+            batch=settings.batch,
+            seed=settings.seed,
+        ),
+    )
+
+
+def read_dataset(config: RunConfig, other: str | None = None) -> Dataset:
+    """Read the dataset of a run, or another of the same kind, and check how it may be split."""
+    views = config.split == "views"
+    dataset = load_dataset(other or str(config.data), config.folder, views=views)
+    check_split(dataset, config.split)
+    return dataset
+
+
+def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
+    """Read every party's table and bring the common rows into one order.
+
+    With `instead` these files are read in place of the configured ones: new people, whose labels
+    nobody knows yet. An active party without features then needs no file.
+    """
+    if config.active is None:
+        raise SettingsError("This run was not made from tables; give `--data` instead.")
+    active = config.active
+    tables = {}
+    if instead is None or active.features != "none":
+        tables[ACTIVE] = read_table(
+            active.table if instead is None else _instead(ACTIVE, instead),
+            id_column=active.id,
+            label_column=active.label if instead is None else None,
+            features=active.features,
+        )
+    for party in config.passive:
+        tables[party.name] = read_table(
+            party.table if instead is None else _instead(party.name, instead),
+            id_column=party.id,
+            features=party.features,
+        )
+        if not tables[party.name].columns:
+            raise DataError(f"Table '{party.table}' of party '{party.name}' has no features.")
+    positions = match_ids({name: table.ids for name, table in tables.items()})
+    return {name: table.take(positions[name]) for name, table in tables.items()}
+
+
+def table_features(tables: Mapping[str, Table]) -> dict[str, Features]:
+    """Return the features of each table that has any."""
+    return {
+        name: Features(torch.from_numpy(np.ascontiguousarray(table.values)))
+        for name, table in tables.items()
+        if table.columns
+    }
+
+
+def _instead(party: str, paths: Mapping[str, Path]) -> Path:
+    if party not in paths:
+        raise SettingsError(f"Expected a table of new rows for party '{party}' but got none.")
+    return paths[party]
+
+
+def _with_columns(config: RunConfig, tables: Mapping[str, Table]) -> RunConfig:
+    """Return the configuration with the columns that `rest` stands for, so that it cannot drift."""
+    assert config.active is not None
+    active = config.active
+    if active.features != "none":
+        columns = list(tables[ACTIVE].columns)
+        active = replace(active, features=columns or "none")
+    passive = [replace(p, features=list(tables[p.name].columns)) for p in config.passive]
+    return replace(config, active=active, passive=passive)

@@ -1,0 +1,194 @@
+"""The training loop of vertical federated learning: embeddings up, gradients down."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlabel.data import Rows
+from unlabel.errors import TrainingError
+from unlabel.party import ActiveParty, Stream
+from unlabel.train.evaluation import Evaluation, evaluate
+from unlabel.train.settings import TrainSettings
+from unlabel.train.watch import Epoch, Watcher
+
+
+@dataclass
+class Progress:
+    """How far a training has come; kept with every version, so that it can be resumed.
+
+    best_version, best_accuracy  the version with the highest validation accuracy so far
+    """
+
+    version: int = 0
+    history: list[Epoch] = field(default_factory=list)
+    best_version: int | None = None
+    best_accuracy: float = -1.0
+    best_epoch: int = 0
+    finished: bool = False
+
+    def to_facts(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Progress:
+        """Return the progress that `to_facts` described."""
+        history = [Epoch(**epoch) for epoch in facts["history"]]
+        return cls(**{**facts, "history": history})
+
+
+class Training:
+    """One training of a federation.
+
+    Every step is a function of the weights, the seed and the step's number. So a training that
+    was killed and resumes from its last version ends in the same weights as an undisturbed one.
+    """
+
+    def __init__(
+        self,
+        active: ActiveParty,
+        rows: Rows,
+        settings: TrainSettings,
+        *,
+        labels: int,
+        facts: dict[str, Any] | None = None,
+        watchers: Sequence[Watcher] = (),
+    ) -> None:
+        self.active = active
+        self.rows = rows
+        self.settings = settings
+        self.labels = labels
+        self.facts = facts or {}
+        self.watchers = tuple(watchers)
+        self.progress = Progress()
+        self.steps_an_epoch = len(_bounds(len(rows.train), settings.batch))
+
+    def run(self) -> Progress:
+        """Train to the end, from the newest version that all parties have."""
+        with _own_randomness(self.active.device):
+            rows = self.rows.train.to(self.active.device)
+            self.active.prepare(rows, self.steps_an_epoch * self.settings.epochs)
+            self._resume()
+            history, epochs = self.progress.history, self.settings.epochs
+            for watcher in self.watchers:
+                watcher.started(history, epochs, len(rows))
+            try:
+                while not self.progress.finished:
+                    history.append(self._epoch(rows, len(history) + 1))
+                    self._judge()
+                    for watcher in self.watchers:
+                        watcher.epoch_ended(history[-1], history)
+            finally:
+                for watcher in self.watchers:
+                    watcher.ended()
+        return self.progress
+
+    def _resume(self) -> None:
+        if self.active.store is None:
+            return
+        versions = self.active.common_versions()
+        if versions:
+            kept = self.active.restore(versions[-1])
+            self.progress = Progress.from_facts(kept["progress"])
+
+    def _epoch(self, rows: Tensor, number: int) -> Epoch:
+        started = time.perf_counter()
+        first = (number - 1) * self.steps_an_epoch
+        loss = torch.zeros((), dtype=torch.float64, device=self.active.device)
+        correct = torch.zeros((), dtype=torch.int64, device=self.active.device)
+        for step, batch in enumerate(
+            batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number), first
+        ):
+            step_loss, step_correct = self.active.step(batch, step)
+            loss += step_loss * len(batch)
+            correct += step_correct
+            for watcher in self.watchers:
+                watcher.stepped(len(batch), step_loss, step_correct)
+        mean_loss = loss.item() / len(rows)  # waits for the device, so the time below is whole
+        seconds = time.perf_counter() - started
+        if not torch.isfinite(loss):
+            raise TrainingError(
+                f"The loss is not finite after epoch {number}; "
+                f"lower `lr` (now {self.settings.lr:g})."
+            )
+        validated = self._validate()
+        return Epoch(
+            epoch=number,
+            loss=mean_loss,
+            accuracy=correct.item() / len(rows),
+            validation_loss=validated.loss if validated else None,
+            validation_accuracy=validated.accuracy if validated else None,
+            lr=self.settings.rate(first, self.active.top.steps),
+            seconds=seconds,
+            rows_per_second=len(rows) / seconds,
+        )
+
+    def _validate(self) -> Evaluation | None:
+        if len(self.rows.validation) == 0:
+            return None
+        return evaluate(self.active, self.rows.validation, self.labels)
+
+    def _judge(self) -> None:
+        """Decide after an epoch whether to go on, and keep what has to be kept."""
+        progress, settings = self.progress, self.settings
+        last = progress.history[-1]
+        better = (last.validation_accuracy or 0.0) > progress.best_accuracy
+        if better:
+            progress.best_accuracy = last.validation_accuracy or 0.0
+            progress.best_epoch = last.epoch
+        waited = last.epoch - progress.best_epoch
+        stop_early = settings.patience > 0 and waited >= settings.patience
+        progress.finished = last.epoch >= settings.epochs or stop_early
+        if self.active.store is None:
+            return
+        return_to_best = settings.patience > 0 and progress.finished and not better
+        due = last.epoch % settings.save_every == 0 or progress.finished
+        if not return_to_best and (due or (better and settings.patience > 0)):
+            progress.version += 1
+            if better:
+                progress.best_version = progress.version
+            self._save()
+        if return_to_best and progress.best_version is not None:
+            self.active.restore(progress.best_version)
+            progress.version += 1
+            progress.best_version = progress.version
+            self._save()
+
+    def _save(self) -> None:
+        progress = self.progress
+        keep_best = self.settings.patience > 0 and not progress.finished
+        also = [progress.best_version] if keep_best and progress.best_version else []
+        facts = {**self.facts, "progress": progress.to_facts()}
+        self.active.save(progress.version, facts, also=also)
+
+
+def batches(rows: Tensor, size: int, *, seed: int, epoch: int) -> Iterator[Tensor]:
+    """Yield the rows in the random order of an epoch, `size` at a time.
+
+    A last single row joins the batch before it, since batch normalisation cannot train on one.
+    """
+    order = torch.randperm(len(rows), generator=Stream(seed, "rows").generator(epoch))
+    shuffled = rows[order.to(rows.device)]
+    for start, end in _bounds(len(rows), size):
+        yield shuffled[start:end]
+
+
+def _bounds(count: int, size: int) -> list[tuple[int, int]]:
+    starts = list(range(0, count, size))
+    if len(starts) > 1 and count - starts[-1] == 1:
+        starts.pop()
+    return list(zip(starts, [*starts[1:], count], strict=True))
+
+
+@contextlib.contextmanager
+def _own_randomness(device: torch.device) -> Iterator[None]:
+    """Leave the caller's random generators as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield

@@ -1,0 +1,76 @@
+"""What a person decides about a training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+
+from unlabel.data import Augment
+from unlabel.errors import SettingsError
+from unlabel.party import OptimiserSettings, Place, Precision
+from unlabel.party.optimiser import expect, one_of
+
+
+@dataclass(frozen=True)
+class TrainSettings(OptimiserSettings):
+    """Settings of a training; the optimiser's settings hold for every party.
+
+    epochs         passes over the training rows
+    batch          rows a step
+    seed           names every random draw; the same seed gives the same run
+    test           share of the rows kept for testing, where the data has no test part of its own
+    validation     share of the other rows that guides early stopping, never used to train or test
+    patience       stop after so many epochs without a better validation accuracy, and return to
+                   the best; 0 trains all epochs
+    augment        what may be done to training images; auto is what suits the dataset
+    device         cpu, cuda, or auto for whatever there is
+    precision      float32, or bf16 for faster matrix products on a GPU
+    deterministic  use only repeatable kernels on a GPU (slower); a CPU is always repeatable
+    save_every     epochs between two checkpoints
+    """
+
+    epochs: int = 20
+    batch: int = 64
+    seed: int = 0
+    test: float = 0.2
+    validation: float = 0.1
+    patience: int = 0
+    augment: Augment | Literal["auto"] = "auto"
+    device: str = "cpu"
+    precision: Precision = "float32"
+    deterministic: bool = False
+    save_every: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
+        expect("batch", self.batch, self.batch >= 2, "at least 2")
+        expect("seed", self.seed, self.seed >= 0, "0 or more")
+        expect("test", self.test, 0 < self.test < 1, "a share between 0 and 1")
+        expect("validation", self.validation, 0 <= self.validation < 1, "a share from 0 to below 1")
+        expect("patience", self.patience, self.patience >= 0, "0 or more")
+        expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
+        one_of("augment", self.augment, ("auto", *get_args(Augment)))
+        one_of("precision", self.precision, get_args(Precision))
+        one_of("device", self.device.partition(":")[0], ("auto", "cpu", "cuda"))
+        if self.patience and not self.validation:
+            raise SettingsError("Expected `validation` above 0 where `patience` is set but got 0.")
+
+    def place(self) -> Place:
+        """Return where to compute; a missing GPU is an error, not a slow surprise."""
+        name = self.device
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name.startswith("cuda") and not torch.cuda.is_available():
+            raise SettingsError("Expected a CUDA device but this machine has none; use 'cpu'.")
+        device = torch.device(name)
+        if device.type == "cuda":
+            if (device.index or 0) >= torch.cuda.device_count():
+                raise SettingsError(
+                    f"Expected one of {torch.cuda.device_count()} CUDA devices but got '{name}'."
+                )
+            torch.backends.cudnn.benchmark = not self.deterministic
+            torch.backends.cudnn.deterministic = self.deterministic
+        return Place(device, self.precision)

@@ -1,0 +1,170 @@
+"""Messages to bytes and back: a small versioned header, then the tensors in safetensors form.
+
+    offset  size  what
+    0       4     b"UNLB"
+    4       2     version of this format, big-endian
+    6       4     length h of the header, big-endian
+    10      h     header: JSON object {"kind": ..., plain fields ...}
+    10 + h  rest  safetensors, holding exactly the tensor fields of that kind
+
+Nothing here can run code (no pickle), and whatever is not exactly as above is a `WireError`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
+
+from unlabel.errors import WireError
+from unlabel.wire.messages import (
+    MESSAGES,
+    Message,
+    check_scalar,
+    check_tensor,
+    kind_of,
+    scalar_types,
+    tensors_of,
+)
+
+MAGIC = b"UNLB"
+VERSION = 1
+_PREFIX = struct.Struct(">4sHI")
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest message that is read at all.
+
+    message  bytes of a whole message
+    header   bytes of its header
+    side     the most rows or columns of one tensor
+    """
+
+    message: int = 256 * 2**20
+    header: int = 64 * 2**10
+    side: int = 2**24
+
+
+DEFAULT_LIMITS = Limits()
+
+
+def encode(message: Message) -> bytes:
+    """Write a message as bytes; it is checked against its own declaration first."""
+    check(message)
+    header = _header(message)
+    tensors = {k: v.detach().cpu().contiguous() for k, v in tensors_of(message).items()}
+    return _PREFIX.pack(MAGIC, VERSION, len(header)) + header + save(tensors)
+
+
+def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+    """Read a message from bytes; anything malformed raises `WireError` and nothing else."""
+    kind, plain, body = _read_header(data, limits)
+    arguments: dict[str, Any] = _read_fields(kind, plain)
+    for name, tensor in _read_tensors(kind, body).items():
+        check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
+        if any(size > limits.side for size in tensor.shape):
+            raise WireError(
+                f"{kind.__name__}.{name} has shape {list(tensor.shape)}, "
+                f"but no side may exceed {limits.side}."
+            )
+        arguments[name] = tensor
+    return kind(**arguments)
+
+
+def check(message: Message) -> None:
+    """Raise `WireError` where a message breaks its own declaration."""
+    kind = type(message)
+    if MESSAGES.get(kind.__name__) is not kind:
+        raise WireError(f"{kind.__name__} is not a message of this protocol.")
+    for name, declared in scalar_types(kind).items():
+        check_scalar(f"{kind.__name__}.{name}", getattr(message, name), declared)
+    for name, tensor in tensors_of(message).items():
+        check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
+
+
+def encoded_size(message: Message) -> int:
+    """Return `len(encode(message))` without moving or copying a tensor.
+
+    The recorder uses it at every step, also where the tensors lie on a GPU.
+    """
+    # safetensors lays tensors out by falling alignment, then by name; its header is compact JSON
+    # padded to a multiple of eight bytes and preceded by its own length in eight bytes.
+    tensors = sorted(tensors_of(message).items(), key=lambda kv: (-kv[1].element_size(), kv[0]))
+    described, offset = {}, 0
+    for name, tensor in tensors:
+        end = offset + tensor.numel() * tensor.element_size()
+        described[name] = {
+            "dtype": _DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    table = len(json.dumps(described, separators=(",", ":")))
+    return _PREFIX.size + len(_header(message)) + 8 + -(-table // 8) * 8 + offset
+
+
+def _header(message: Message) -> bytes:
+    plain = {name: getattr(message, name) for name in scalar_types(type(message))}
+    return json.dumps({"kind": kind_of(message), **plain}, separators=(",", ":")).encode()
+
+
+def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, Any], bytes]:
+    if len(data) > limits.message:
+        raise WireError(f"A message of {len(data)} bytes is over the limit of {limits.message}.")
+    if len(data) < _PREFIX.size:
+        raise WireError(f"A message needs at least {_PREFIX.size} bytes, but got {len(data)}.")
+    magic, version, size = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError("These bytes are not an unlabel message.")
+    if version != VERSION:
+        raise WireError(f"Wire format {version} is not format {VERSION}; upgrade the older side.")
+    end = _PREFIX.size + size
+    if size > limits.header or end > len(data):
+        raise WireError(f"A header of {size} bytes does not fit in this message.")
+    try:
+        plain = json.loads(data[_PREFIX.size : end].decode("utf-8", errors="strict"))
+    except (ValueError, RecursionError) as error:
+        raise WireError("The message header is not readable JSON.") from error
+    if not isinstance(plain, dict) or not isinstance(plain.get("kind"), str):
+        raise WireError("The message header does not name a kind.")
+    name = plain.pop("kind")
+    if name not in MESSAGES:
+        raise WireError(f"{name[:40]!r} is not a message of this protocol.")
+    return MESSAGES[name], plain, data[end:]
+
+
+def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:
+    declared = scalar_types(kind)
+    if plain.keys() != declared.keys():
+        raise WireError(f"{kind.__name__} has the fields {', '.join(declared)} and no others.")
+    return {
+        name: check_scalar(f"{kind.__name__}.{name}", plain[name], declared[name])
+        for name in declared
+    }
+
+
+def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:
+    try:
+        tensors = cast(dict[str, Tensor], load(body))
+    # safetensors reports damage as its own error, an unknown dtype as KeyError, and a shape that
+    # does not fit its bytes as one of the others, depending on where it stumbles.
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
+        raise WireError("The tensors of this message are not in safetensors form.") from error
+    if tensors.keys() != kind.tensors.keys():
+        names = ", ".join(kind.tensors) or "none"
+        raise WireError(f"{kind.__name__} carries the tensors: {names}; and no others.")
+    return tensors

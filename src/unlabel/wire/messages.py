@@ -1,0 +1,193 @@
+"""The closed set of messages: everything one party can learn from another stands here.
+
+A message is a frozen dataclass with a `step` and fields of four sorts only: whole numbers, short
+text, lists of whole numbers, and tensors. A tensor field declares its dtype and rank, so that the
+codec can refuse whatever does not fit before any party looks at it. What each message tells its
+receiver is written in docs/wire.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import ClassVar, Literal, get_args, get_type_hints
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import WireError
+
+Mode = Literal["train", "predict"]
+
+#: Floating-point types a tensor of embeddings or gradients may have.
+FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class TensorField:
+    """What a tensor field of a message accepts."""
+
+    dtypes: tuple[torch.dtype, ...]
+    rank: int
+
+
+ROWS = TensorField((torch.int64,), 1)
+MATRIX = TensorField(FLOATS, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """Base of all messages.
+
+    `step` numbers the training step a message belongs to; messages outside training carry 0.
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {}
+
+    step: int
+
+
+# Requests, from the active party to a passive one.
+
+
+@dataclass(frozen=True, eq=False)
+class Describe(Message):
+    """Ask what the party has to offer: how many rows, how wide an embedding, which versions."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prepare(Message):
+    """Announce a training of `steps` steps over `rows`, so that the party can fit its scaling."""
+
+    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
+
+    rows: Tensor
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class Embed(Message):
+    """Ask for the embeddings of `rows` of a table: to train on them, or to predict."""
+
+    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
+
+    rows: Tensor
+    mode: Mode
+    table: str = "main"
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients(Message):
+    """Send d loss / d embedding for the rows embedded in the same step; the party descends."""
+
+    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
+
+    values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Save(Message):
+    """Ask the party to keep its present state as `version` on its own disk."""
+
+    version: int
+
+
+@dataclass(frozen=True, eq=False)
+class Restore(Message):
+    """Ask the party to return to a version it kept."""
+
+    version: int
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Message):
+    """Ask the party to drop every version but these."""
+
+    versions: tuple[int, ...]
+
+
+# Answers, from a passive party to the active one.
+
+
+@dataclass(frozen=True, eq=False)
+class Description(Message):
+    """What the party has to offer."""
+
+    rows: int
+    width: int
+    versions: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings(Message):
+    """The embeddings that were asked for, one row each."""
+
+    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
+
+    values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Done(Message):
+    """The request was carried out and there is nothing to tell."""
+
+
+@dataclass(frozen=True, eq=False)
+class Refused(Message):
+    """The request was declined, and why."""
+
+    reason: str
+
+
+MESSAGES: dict[str, type[Message]] = {
+    kind.__name__: kind
+    for kind in (
+        *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
+        *(Description, Embeddings, Done, Refused),
+    )
+}
+
+
+def kind_of(message: Message) -> str:
+    """Return the name of a message's kind, as it stands on the wire."""
+    return type(message).__name__
+
+
+def tensors_of(message: Message) -> dict[str, Tensor]:
+    """Return the tensors a message carries, by field."""
+    return {name: getattr(message, name) for name in type(message).tensors}
+
+
+@cache
+def scalar_types(kind: type[Message]) -> dict[str, object]:
+    """Return the plain (non-tensor) fields of a kind of message with their declared types."""
+    hints = get_type_hints(kind)
+    return {f.name: hints[f.name] for f in fields(kind) if f.name not in kind.tensors}
+
+
+MAX_TEXT = 2_000
+MAX_LIST = 1_000
+_INT64 = 2**63
+
+
+def check_scalar(where: str, value: object, declared: object) -> object:
+    """Return `value` as the declared type of a plain field, or raise `WireError`."""
+    if declared is int and type(value) is int and -_INT64 <= value < _INT64:
+        return value
+    if declared is str and isinstance(value, str) and len(value) <= MAX_TEXT:
+        return value
+    if declared == tuple[int, ...] and isinstance(value, list | tuple) and len(value) <= MAX_LIST:
+        return tuple(check_scalar(where, item, int) for item in value)
+    if get_args(declared) and value in get_args(declared):
+        return value
+    raise WireError(f"{where} does not accept {str(value)[:40]!r}.")
+
+
+def check_tensor(where: str, value: Tensor, declared: TensorField) -> None:
+    """Raise `WireError` unless `value` has a declared dtype and the declared rank."""
+    if value.dtype not in declared.dtypes or value.dim() != declared.rank:
+        raise WireError(
+            f"{where} must be of rank {declared.rank} and one of "
+            f"{', '.join(str(d).removeprefix('torch.') for d in declared.dtypes)}, but is "
+            f"{str(value.dtype).removeprefix('torch.')} of shape {list(value.shape)}."
+        )

@@ -1,0 +1,93 @@
+"""What a party saw: every message over its boundary, in order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor
+
+from unlabel.wire.codec import encoded_size
+from unlabel.wire.messages import Message, kind_of, tensors_of
+from unlabel.wire.transport import Transport
+
+Direction = Literal["received", "sent"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One message as a passive party saw it: `received` from, or `sent` to, the active party."""
+
+    direction: Direction
+    step: int
+    kind: str
+    shapes: dict[str, list[int]]
+    bytes: int
+    tensors: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def to_json(self) -> str:
+        """Return the entry as a line of JSON, without its tensors."""
+        names = ("direction", "step", "kind", "shapes", "bytes")
+        return json.dumps({name: getattr(self, name) for name in names})
+
+
+class Transcript:
+    """Everything that crossed one party's boundary.
+
+    It is kept in memory; with `path` each entry is also appended there as a line of JSON (never
+    the tensors). `keep_tensors` keeps copies of the tensors, for those who study what they give
+    away.
+    """
+
+    def __init__(self, *, path: Path | None = None, keep_tensors: bool = False) -> None:
+        self.entries: list[Entry] = []
+        self._path = path
+        self._keep_tensors = keep_tensors
+
+    def log(self, direction: Direction, message: Message) -> None:
+        """Note one message."""
+        tensors = tensors_of(message)
+        entry = Entry(
+            direction=direction,
+            step=message.step,
+            kind=kind_of(message),
+            shapes={name: list(tensor.shape) for name, tensor in tensors.items()},
+            bytes=encoded_size(message),
+            # A clone: the local transport hands over memory that its owner may write again.
+            tensors={k: v.detach().clone() for k, v in tensors.items()}
+            if self._keep_tensors
+            else {},
+        )
+        self.entries.append(entry)
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(entry.to_json() + "\n")
+
+    def total_bytes(self, direction: Direction) -> int:
+        """Return the bytes that went in one direction."""
+        return sum(entry.bytes for entry in self.entries if entry.direction == direction)
+
+
+class Recorder(Transport):
+    """Wraps any transport and keeps a transcript for each party."""
+
+    def __init__(self, inner: Transport, *, keep_tensors: bool = False) -> None:
+        self._inner = inner
+        self.transcripts = {p: Transcript(keep_tensors=keep_tensors) for p in inner.parties}
+
+    @property
+    def parties(self) -> Sequence[str]:
+        """The names of the passive parties."""
+        return self._inner.parties
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """Pass the requests on, noting them and their answers."""
+        for party, request in requests.items():
+            self.transcripts[party].log("received", request)
+        answers = self._inner.exchange(requests)
+        for party, answer in answers.items():
+            self.transcripts[party].log("sent", answer)
+        return answers
