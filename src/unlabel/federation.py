@@ -13,7 +13,7 @@ import torch
 from unlabel.data import ACTIVE, Features, Parties, split_features
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
-from unlabel.files import write_atomically
+from unlabel.files import write_atomically, writing
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
 from unlabel.train import (
@@ -31,6 +31,10 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.loading import match_tables, read_dataset, table_features
+
+#: Settings that the loop alone reads, so that they may still change before it starts.
+LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
+NEEDS_FOLDER = "Early stopping (`patience`) needs a folder, to return to the best version."
 
 
 @dataclass(frozen=True)
@@ -128,7 +132,7 @@ class Federation:
         if path is not None and not overwrite:
             _expect_new(path)
         if path is None and config.train.patience:
-            raise SettingsError("Early stopping (`patience`) needs a folder to return to the best.")
+            raise SettingsError(NEEDS_FOLDER)
         holdings = load_holdings(config)
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         if path is not None:
@@ -164,13 +168,11 @@ class Federation:
     def train(self, *, watchers: Sequence[Watcher] = (), **changes: Any) -> Progress:
         """Train to the end, from where the run stands.
 
-        changes  any of `TrainSettings` that differ from the run's, for a run in memory
+        changes  `epochs`, `batch` or `patience`, where they differ from the run's
         """
-        settings = self.config.train
         if changes:
-            if self.folder is not None:
-                raise SettingsError("A run in a folder trains with the settings it was made with.")
-            settings = make_settings({**_as_dict(settings), **changes})
+            self._change(changes)
+        settings = self.config.train
         watching = list(watchers)
         if self.folder is not None:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
@@ -212,11 +214,27 @@ class Federation:
             rows = self.holdings.rows.test
             return self._name(self.holdings.ids[rows.numpy()], rows, "main")
         dataset = read_dataset(self.config, data)
-        parts = split_features(
-            dataset, self.config.parties, active_part=self.config.active_part
-        )
+        parts = split_features(dataset, self.config.parties, active_part=self.config.active_part)
         ids = torch.arange(len(dataset.y)).numpy().astype(str)
         return self._predict(ids, {name: Features(part) for name, part in parts.items()})
+
+    def _change(self, changes: Mapping[str, Any]) -> None:
+        """Change settings of the loop; the others are built into the parties already."""
+        for name in changes:
+            if name not in LOOP_SETTINGS:
+                raise SettingsError(
+                    f"`{name}` is set when a federation is made; "
+                    f"train() takes {', '.join(LOOP_SETTINGS)}."
+                )
+        settings = make_settings({**_as_dict(self.config.train), **changes})
+        config = replace(self.config, train=settings)
+        if self.folder is not None:
+            if self.active.common_versions():
+                raise SettingsError("A run that has begun trains with the settings it began with.")
+            _write_config(self.folder, config)
+        elif settings.patience:
+            raise SettingsError(NEEDS_FOLDER)
+        self.holdings = replace(self.holdings, config=config)
 
     def _predict(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
         """Hand each party its part of the new rows, in this process, and ask for predictions."""
@@ -264,18 +282,25 @@ def _as_dict(settings: TrainSettings) -> dict[str, Any]:
 
 
 def _expect_new(folder: Path) -> None:
-    if folder.exists():
+    # A run that was killed before its first file was whole left nothing to go on with.
+    if folder.exists() and [path.name for path in folder.iterdir()] != ["config.yaml.part"]:
         raise RunError(
             f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
             f"it, or choose another --out."
         )
 
 
-def _start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
+def _write_config(folder: Path, config: RunConfig) -> None:
+    # Imported late: pydantic and YAML are not needed to train in memory.
     from unlabel.configfile import dump_config
 
+    write_atomically(folder / "config.yaml", dump_config(config).encode())
+
+
+def _start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
     if overwrite and folder.exists():
         if any(folder.iterdir()) and not (folder / "config.yaml").is_file():
             raise RunError(f"'{folder}' is not a run folder, so it is not overwritten.")
-        shutil.rmtree(folder)
-    write_atomically(folder / "config.yaml", dump_config(config).encode())
+        with writing(folder):
+            shutil.rmtree(folder)
+    _write_config(folder, config)

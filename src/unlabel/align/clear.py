@@ -32,7 +32,9 @@ def match_ids(ids: Mapping[str, Array]) -> dict[str, Array]:
             f"hold the same kind of id."
         )
     order = [value for value in ids[first].tolist() if value in common]
-    positions = {party: {v: i for i, v in enumerate(column.tolist())} for party, column in ids.items()}
+    positions = {
+        party: {v: i for i, v in enumerate(column.tolist())} for party, column in ids.items()
+    }
     return {
         party: np.array([where[value] for value in order], dtype=np.int64)
         for party, where in positions.items()

@@ -1,0 +1,1 @@
+"""The figures we publish, each by a name."""

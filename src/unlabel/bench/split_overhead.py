@@ -114,7 +114,7 @@ def _whole_epoch(
     for rows in order:
         loss = F.cross_entropy(whole(rows), labels[rows])
         optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimiser.step()
 
 

@@ -27,4 +27,6 @@ def convnet(shape: Shape) -> nn.Module:
     return nn.Sequential(*body, nn.Linear(flat, 64), nn.ReLU()).train()
 
 
-BOTTOMS.add("convnet", BottomModel(convnet, "linear", "2 convolutions, embeddings of 64; for a CPU"))
+BOTTOMS.add(
+    "convnet", BottomModel(convnet, "linear", "2 convolutions, embeddings of 64; for a CPU")
+)

@@ -53,7 +53,7 @@ def build_bottom(name: str, shape: Shape) -> nn.Module:
         raise ModelError(f"Bottom model '{name}' does not fit: {error}") from error
     if not any(weights.requires_grad for weights in model.parameters()):
         raise ModelError(
-            f"Bottom model '{name}' has no weights to train; it would send the features as they are."
+            f"Bottom model '{name}' has no weights to train: it would send raw features."
         )
     return model
 

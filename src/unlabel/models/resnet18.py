@@ -34,7 +34,12 @@ def resnet18(shape: Shape) -> nn.Module:
     channels, _, _ = need_image("resnet18", shape)
     blocks = [
         Block(inputs, outputs, stride)
-        for stage_in, outputs, stage_stride in ((64, 64, 1), (64, 128, 2), (128, 256, 2), (256, 512, 2))
+        for stage_in, outputs, stage_stride in (
+            (64, 64, 1),
+            (64, 128, 2),
+            (128, 256, 2),
+            (256, 512, 2),
+        )
         for inputs, stride in ((stage_in, stage_stride), (outputs, 1))
     ]
     return nn.Sequential(

@@ -27,6 +27,4 @@ def vgg16(shape: Shape) -> nn.Module:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-BOTTOMS.add(
-    "vgg16", BottomModel(vgg16, "fc3", "13 convolutions, embeddings of 512; for a GPU")
-)
+BOTTOMS.add("vgg16", BottomModel(vgg16, "fc3", "13 convolutions, embeddings of 512; for a GPU"))

@@ -1,4 +1,4 @@
-"""The active party: labels, the top model, perhaps features of its own, and the way to the others."""
+"""The active party: labels, the top model, perhaps features of its own."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ActiveParty:
             logits = self.top.module([*own, *leaves]).float()
         target = self.labels[rows]
         loss = F.cross_entropy(logits, target)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.top.descend(step)
         if self.own is not None:
             self.own.descend(step)

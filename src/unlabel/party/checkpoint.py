@@ -37,9 +37,7 @@ class CheckpointStore:
 
     def versions(self) -> tuple[int, ...]:
         """Return the numbers of the versions on disk, oldest first."""
-        return tuple(
-            sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdecimal())
-        )
+        return tuple(sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdecimal()))
 
     def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Keep a state under a number."""
@@ -94,7 +92,9 @@ class CheckpointStore:
                 f"Checkpoint manifest '{path}' cannot be read ({error.strerror})."
             ) from error
         except (ValueError, KeyError, AttributeError) as error:
-            raise CheckpointError(f"Checkpoint manifest '{path}' is truncated or was changed.") from error
+            raise CheckpointError(
+                f"Checkpoint manifest '{path}' is truncated or was changed."
+            ) from error
         if manifest.get("schema") != SCHEMA:
             raise CheckpointError(
                 f"Checkpoint manifest '{path}' has schema {manifest.get('schema')}, and this "

@@ -35,7 +35,7 @@ class OptimiserSettings:
     momentum: float = 0.9
     nesterov: bool = False
     weight_decay: float = 5e-4
-    schedule: Schedule = "constant"
+    schedule: Schedule = "cosine"
     warmup: float = 0.0
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)

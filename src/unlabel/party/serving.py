@@ -84,6 +84,8 @@ def save(party: PassiveParty, message: Save) -> Message:
         raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
     try:
         store.save(message.version, party.bottom.state(), {})
+        if party.transcript is not None:
+            party.transcript.flush()
     except (CheckpointError, RunError) as error:
         raise PartyRefused(str(error)) from error
     return Done(message.step)

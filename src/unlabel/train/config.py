@@ -108,7 +108,9 @@ class RunConfig:
         if len(set(names)) < len(names):
             raise SettingsError(f"Expected passive parties of different names but got {names}.")
         if len(names) > MAX_PARTIES:
-            raise SettingsError(f"Expected at most {MAX_PARTIES} passive parties, got {len(names)}.")
+            raise SettingsError(
+                f"Expected at most {MAX_PARTIES} passive parties, got {len(names)}."
+            )
 
     def bottom_of(self, party: str) -> str:
         """Return the name of a party's bottom model."""

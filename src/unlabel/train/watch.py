@@ -48,7 +48,7 @@ class Watcher:
 
 
 class MetricsFile(Watcher):
-    """Keeps `metrics.jsonl`: a line of JSON an epoch, written whole so that a crash cannot tear it."""
+    """Keeps `metrics.jsonl`: a line of JSON an epoch, and no line torn by a crash."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -79,7 +79,7 @@ class TensorBoard(Watcher):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             return
-        self._writer = SummaryWriter(str(self._folder), purge_step=len(history) + 1)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(self._folder), purge_step=len(history) + 1)
 
     def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:  # noqa: ARG002
         """Add a point to each curve."""

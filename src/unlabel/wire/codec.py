@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
@@ -25,11 +25,11 @@ from torch import Tensor
 from unlabel.errors import WireError
 from unlabel.wire.messages import (
     MESSAGES,
+    PLAIN,
     Message,
     check_scalar,
     check_tensor,
     kind_of,
-    scalar_types,
     tensors_of,
 )
 
@@ -90,7 +90,7 @@ def check(message: Message) -> None:
     kind = type(message)
     if MESSAGES.get(kind.__name__) is not kind:
         raise WireError(f"{kind.__name__} is not a message of this protocol.")
-    for name, declared in scalar_types(kind).items():
+    for name, declared in PLAIN[kind.__name__].items():
         check_scalar(f"{kind.__name__}.{name}", getattr(message, name), declared)
     for name, tensor in tensors_of(message).items():
         check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
@@ -118,7 +118,7 @@ def encoded_size(message: Message) -> int:
 
 
 def _header(message: Message) -> bytes:
-    plain = {name: getattr(message, name) for name in scalar_types(type(message))}
+    plain = {name: getattr(message, name) for name in PLAIN[kind_of(message)]}
     return json.dumps({"kind": kind_of(message), **plain}, separators=(",", ":")).encode()
 
 
@@ -148,7 +148,7 @@ def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, 
 
 
 def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:
-    declared = scalar_types(kind)
+    declared = PLAIN[kind.__name__]
     if plain.keys() != declared.keys():
         raise WireError(f"{kind.__name__} has the fields {', '.join(declared)} and no others.")
     return {
@@ -159,7 +159,7 @@ def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:
 
 def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:
     try:
-        tensors = cast(dict[str, Tensor], load(body))
+        tensors: dict[str, Tensor] = load(body)
     # safetensors reports damage as its own error, an unknown dtype as KeyError, and a shape that
     # does not fit its bytes as one of the others, depending on where it stumbles.
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:

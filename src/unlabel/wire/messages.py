@@ -9,7 +9,6 @@ receiver is written in docs/wire.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import ClassVar, Literal, get_args, get_type_hints
 
 import torch
@@ -158,11 +157,13 @@ def tensors_of(message: Message) -> dict[str, Tensor]:
     return {name: getattr(message, name) for name in type(message).tensors}
 
 
-@cache
-def scalar_types(kind: type[Message]) -> dict[str, object]:
-    """Return the plain (non-tensor) fields of a kind of message with their declared types."""
+def _plain_fields(kind: type[Message]) -> dict[str, object]:
     hints = get_type_hints(kind)
     return {f.name: hints[f.name] for f in fields(kind) if f.name not in kind.tensors}
+
+
+#: The plain (non-tensor) fields of each kind of message, with their declared types.
+PLAIN: dict[str, dict[str, object]] = {name: _plain_fields(kind) for name, kind in MESSAGES.items()}
 
 
 MAX_TEXT = 2_000

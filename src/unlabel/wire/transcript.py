@@ -10,11 +10,15 @@ from typing import Literal
 
 from torch import Tensor
 
+from unlabel.files import writing
 from unlabel.wire.codec import encoded_size
 from unlabel.wire.messages import Message, kind_of, tensors_of
 from unlabel.wire.transport import Transport
 
 Direction = Literal["received", "sent"]
+
+#: Entries that are appended to a transcript's file at a time.
+BLOCK = 256
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,16 @@ class Entry:
 class Transcript:
     """Everything that crossed one party's boundary.
 
-    It is kept in memory; with `path` each entry is also appended there as a line of JSON (never
-    the tensors). `keep_tensors` keeps copies of the tensors, for those who study what they give
-    away.
+    It is kept in memory; with `path` entries are also appended there as lines of JSON (never the
+    tensors), in blocks and on `flush`. `keep_tensors` keeps copies of the tensors, for those who
+    study what they give away.
     """
 
     def __init__(self, *, path: Path | None = None, keep_tensors: bool = False) -> None:
         self.entries: list[Entry] = []
         self._path = path
         self._keep_tensors = keep_tensors
+        self._written = 0
 
     def log(self, direction: Direction, message: Message) -> None:
         """Note one message."""
@@ -62,9 +67,19 @@ class Transcript:
             else {},
         )
         self.entries.append(entry)
-        if self._path is not None:
+        if len(self.entries) - self._written >= BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Append to the file what is not there yet."""
+        if self._path is None:
+            return
+        lines = [entry.to_json() + "\n" for entry in self.entries[self._written :]]
+        with writing(self._path):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a", encoding="utf-8") as file:
-                file.write(entry.to_json() + "\n")
+                file.writelines(lines)
+        self._written = len(self.entries)
 
     def total_bytes(self, direction: Direction) -> int:
         """Return the bytes that went in one direction."""

@@ -1,0 +1,68 @@
+"""Where a figure comes from: machine, versions, commit, command and settings."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unlabel._version import __version__
+
+PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
+
+
+def provenance(settings: Any) -> dict[str, Any]:
+    """Return what somebody needs to repeat a measurement."""
+    return {
+        "settings": asdict(settings),
+        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": _commit(),
+        "machine": _machine(),
+        "versions": {
+            "unlabel": __version__,
+            "python": platform.python_version(),
+            **{name: found for name in PACKAGES if (found := _version(name))},
+        },
+    }
+
+
+def _machine() -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
+    if torch.cuda.is_available():
+        found["gpu"] = torch.cuda.get_device_name()
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str:
+    """Return the commit of the source, from the environment where there is no git."""
+    named = os.environ.get("UNLABEL_COMMIT")
+    if named:
+        return named
+    try:
+        here = Path(__file__).parent
+        options = {"cwd": here, "capture_output": True, "text": True, "check": True, "timeout": 10}
+        commit = subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip()  # type: ignore[call-overload]
+        changed = subprocess.run(["git", "status", "--porcelain"], **options).stdout  # type: ignore[call-overload]
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return f"{commit}{' with changes' if changed.strip() else ''}"

@@ -1,0 +1,41 @@
+"""Settings of a bench from NAME=VALUE words; no library beyond Python's own, for bare machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, get_type_hints
+
+from unlabel.errors import SettingsError, unknown
+
+
+def parse_settings(kind: type[Any], given: Sequence[str]) -> Any:
+    """Return settings of a kind with the given ones changed.
+
+    >>> from unlabel.bench.split_overhead import SplitOverheadSettings
+    >>> parse_settings(SplitOverheadSettings, ["parties=1,2", "rows=512"]).parties
+    (1, 2)
+    """
+    hints = get_type_hints(kind)
+    known = [field.name for field in fields(kind)]
+    changes: dict[str, Any] = {}
+    for word in given:
+        name, equals, text = word.partition("=")
+        if not equals:
+            raise SettingsError(f"Expected a setting like {known[0]}=VALUE but got '{word}'.")
+        if name not in known:
+            raise SettingsError(unknown("setting", name, known))
+        changes[name] = _read(name, text, hints[name])
+    return kind(**changes)
+
+
+def _read(name: str, text: str, hint: Any) -> Any:
+    try:
+        if hint == tuple[int, ...]:
+            return tuple(int(part) for part in text.split(","))
+        if hint is bool:
+            return {"true": True, "false": False}[text]
+        return hint(text)
+    except (ValueError, KeyError) as error:
+        wanted = "true or false" if hint is bool else getattr(hint, "__name__", str(hint))
+        raise SettingsError(f"Expected `{name}` to be {wanted} but got '{text}'.") from error

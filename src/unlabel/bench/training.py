@@ -1,0 +1,102 @@
+"""What a plain training reaches and how long an epoch takes, over several seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import mean, stdev
+from typing import Any
+
+from torch import Tensor
+
+from unlabel.bench.registry import BENCHES, Bench
+from unlabel.federation import Federation
+from unlabel.train import Epoch, Watcher
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of the bench: a run's settings, and the seeds to repeat it with."""
+
+    data: str = "digits"
+    model: str = "convnet"
+    parties: int = 2
+    epochs: int = 15
+    batch: int = 64
+    lr: float = 0.05
+    weight_decay: float = 5e-4
+    warmup: float = 0.0
+    nesterov: bool = False
+    schedule: str = "cosine"
+    device: str = "cpu"
+    precision: str = "float32"
+    seeds: tuple[int, ...] = (0,)
+
+
+class _Say(Watcher):
+    def __init__(self, say: Callable[[str], None], seed: int) -> None:
+        self._say, self._seed = say, seed
+
+    def stepped(self, rows: int, loss: Tensor, correct: Tensor) -> None:
+        """Leave the device alone."""
+
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:  # noqa: ARG002
+        self._say(
+            f"seed {self._seed} epoch {epoch.epoch}: loss {epoch.loss:.4f}, {epoch.seconds:.2f} s"
+        )
+
+
+def run(settings: TrainingSettings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Train once a seed; return test accuracy and seconds an epoch."""
+    runs = [_train(settings, seed, say) for seed in settings.seeds]
+    accuracies = [found["accuracy"] for found in runs]
+    return {
+        "accuracy_mean": mean(accuracies),
+        "accuracy_deviation": stdev(accuracies) if len(accuracies) > 1 else None,
+        "runs": runs,
+    }
+
+
+def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
+    federation = Federation.local(
+        settings.data,
+        parties=settings.parties,
+        model=settings.model,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        lr=settings.lr,
+        weight_decay=settings.weight_decay,
+        warmup=settings.warmup,
+        nesterov=settings.nesterov,
+        schedule=settings.schedule,
+        device=settings.device,
+        precision=settings.precision,
+        validation=0.0,
+        seed=seed,
+    )
+    history = federation.train(watchers=[_Say(say, seed)]).history
+    found = federation.evaluate()
+    return {
+        "seed": seed,
+        "accuracy": found.accuracy,
+        "per_label_accuracy": list(found.per_label_accuracy),
+        "train_loss": history[-1].loss,
+        "rows": len(federation.holdings.rows.train),
+        "last_epoch_seconds": history[-1].seconds,
+        "epoch_seconds": [round(epoch.seconds, 3) for epoch in history],
+    }
+
+
+def table(result: dict[str, Any]) -> list[list[str]]:
+    """Return the runs as rows for people."""
+    lines = [["seed", "test accuracy", "last epoch"]]
+    for found in result["runs"]:
+        seconds = f"{found['last_epoch_seconds']:.2f} s"
+        lines.append([str(found["seed"]), f"{100 * found['accuracy']:.2f} %", seconds])
+    return lines
+
+
+BENCHES.add(
+    "training",
+    Bench("test accuracy and seconds an epoch of a plain training", TrainingSettings, run, table),
+)

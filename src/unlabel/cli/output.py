@@ -1,0 +1,61 @@
+"""What a person sees: tables and messages on one side, one JSON object on the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+#: Progress, messages and errors go here, so that standard output holds results only.
+messages = Console(stderr=True, highlight=False)
+results = Console(highlight=False)
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object on standard output and nothing else.")
+]
+
+
+def print_json(result: dict[str, Any]) -> None:
+    """Print one JSON object on standard output."""
+    typer.echo(json.dumps(result, indent=2))
+
+
+def print_table(title: str, rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
+    """Print rows as a table; the first is the heading."""
+    results.print(make_table(title, rows, caption))
+
+
+def make_table(title: str, rows: Sequence[Sequence[str]], caption: str | None = None) -> Table:
+    """Return rows as a table; the first is the heading, the first column is text."""
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    for index, heading in enumerate(rows[0]):
+        table.add_column(heading, justify="left" if index == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table
+
+
+def percent(share: float | None) -> str:
+    """Return a share as text for people.
+
+    >>> percent(0.9777)
+    '97.8 %'
+    """
+    return "-" if share is None else f"{100 * share:.1f} %"
+
+
+def amount(count: float) -> str:
+    """Return a number of bytes as text for people.
+
+    >>> amount(1_234_567)
+    '1.2 MB'
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

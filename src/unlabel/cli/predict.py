@@ -1,0 +1,72 @@
+"""`unlabel predict`: labels of new rows, through all parties."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unlabel.cli.output import Json, messages, percent, print_json, print_table
+from unlabel.errors import SettingsError
+from unlabel.federation import Federation, Predictions
+from unlabel.files import write_atomically
+
+SHOWN = 20
+
+
+def predict(
+    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="A party's file of new rows, as NAME=FILE; once for each party."),
+    ] = None,
+    data: Annotated[str | None, typer.Option(help="An .npz file whose `x` holds new rows.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write a CSV file here.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
+    json: Json = False,
+) -> None:
+    """Predict new rows; without new rows, the run's own test rows.
+
+    Example: unlabel predict runs/loans --table host=new.csv --out predictions.csv
+    """
+    federation = Federation.open(run, device=device)
+    found = federation.predict(tables=_parse_tables(table or []), data=data)
+    if out is not None:
+        write_atomically(out, _to_csv(found).encode())
+    best = found.probabilities.max(1).tolist()
+    rows = list(zip(found.ids.tolist(), found.labels, best, strict=True))
+    if json:
+        result: dict[str, object] = {"rows": len(rows), "run": str(run)}
+        if out is not None:
+            result["out"] = str(out)
+        else:
+            result["predictions"] = [{"id": i, "label": x, "probability": p} for i, x, p in rows]
+        print_json(result)
+        return
+    shown = [["id", "label", "probability"], *([i, x, percent(p)] for i, x, p in rows[:SHOWN])]
+    caption = f"the first {SHOWN} of {len(rows)}" if len(rows) > SHOWN else None
+    print_table(f"{len(rows)} predictions", shown, caption)
+    if out is not None:
+        messages.print(f"Written to {out}.")
+
+
+def _parse_tables(given: list[str]) -> dict[str, Path]:
+    tables = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise SettingsError(f"Expected `--table` like host=new.csv but got '{text}'.")
+        tables[name] = Path(path)
+    return tables
+
+
+def _to_csv(found: Predictions) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["id", "label", *(f"p_{name}" for name in found.names)])
+    for index, (row_id, label) in enumerate(zip(found.ids.tolist(), found.labels, strict=True)):
+        writer.writerow([row_id, label, *(f"{p:.6f}" for p in found.probabilities[index].tolist())])
+    return text.getvalue()

@@ -1,0 +1,113 @@
+"""A training as a person watches it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+from torch import Tensor
+
+from unlabel.train import Epoch, Watcher
+
+#: Seconds between two looks at the loss; each look may wait for the device.
+LOOK = 0.25
+
+
+class _Figures(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        figures = task.fields
+        if figures.get("loss") is None:
+            return Text("")
+        return Text(
+            f"loss {figures['loss']:.4f}  accuracy {100 * figures['accuracy']:.1f} %  "
+            f"{task.speed or 0:,.0f} rows/s",
+            style="cyan",
+        )
+
+
+class ProgressBar(Watcher):
+    """One bar over all epochs with loss, accuracy and rows a second.
+
+    Where nobody watches (a log file), a line an epoch instead.
+    """
+
+    def __init__(self, console: Console, title: str = "training") -> None:
+        self._console = console
+        self._title = title
+        self._bar: Progress | None = None
+        self._epochs = 0
+        self._rows = 0
+        self._looked = 0.0
+
+    def started(self, history: Sequence[Epoch], epochs: int, rows: int) -> None:
+        """Open the bar, with the epochs that are done already."""
+        self._epochs, self._rows = epochs, rows
+        if history:
+            self._console.print(f"Resuming after epoch {len(history)} of {epochs}.")
+        if self._console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+                _Figures(),
+                TimeRemainingColumn(),
+                console=self._console,
+            )
+            self._task = self._bar.add_task(
+                self._title,
+                total=epochs * rows,
+                completed=len(history) * rows,
+                epoch=min(len(history) + 1, epochs),
+                epochs=epochs,
+                loss=None,
+                accuracy=None,
+            )
+            self._bar.start()
+
+    def stepped(self, rows: int, loss: Tensor, correct: Tensor) -> None:
+        """Advance; look at the loss now and then."""
+        if self._bar is None:
+            return
+        self._bar.advance(self._task, rows)
+        now = time.monotonic()
+        if now - self._looked > LOOK:
+            self._looked = now
+            accuracy = correct.item() / rows
+            self._bar.update(self._task, loss=loss.item(), accuracy=accuracy)
+
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:  # noqa: ARG002
+        """Show the figures of the whole epoch."""
+        validated = epoch.validation_accuracy
+        if self._bar is not None:
+            self._bar.update(
+                self._task,
+                epoch=min(epoch.epoch + 1, self._epochs),
+                loss=epoch.loss,
+                accuracy=epoch.accuracy if validated is None else validated,
+            )
+            return
+        # In a log five lines a training are enough.
+        if epoch.epoch % -(-self._epochs // 5) and epoch.epoch != self._epochs:
+            return
+        note = "" if validated is None else f"  validation {100 * validated:.1f} %"
+        self._console.print(
+            f"{self._title}: epoch {epoch.epoch}/{self._epochs}  loss {epoch.loss:.4f}  "
+            f"accuracy {100 * epoch.accuracy:.1f} %{note}  {epoch.rows_per_second:,.0f} rows/s",
+            soft_wrap=True,
+        )
+
+    def ended(self) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

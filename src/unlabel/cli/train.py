@@ -1,0 +1,208 @@
+"""`unlabel train`: train a federation and keep the run in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unlabel.cli.options import expect_same, make_config, parse_parties
+from unlabel.cli.output import Json, messages, percent, print_json, print_table
+from unlabel.cli.progress import ProgressBar
+from unlabel.configfile import read_run_config
+from unlabel.errors import SettingsError
+from unlabel.federation import Federation
+from unlabel.train import Evaluation, Progress
+
+DATA = "What to train on"
+MODEL = "Models"
+TRAINING = "Training"
+RUN = "The run"
+
+
+def _flag(*names: str, panel: str, help_text: str) -> Any:
+    return typer.Option(*names, help=help_text, rich_help_panel=panel, show_default=False)
+
+
+def train(
+    config: Annotated[
+        Path | None,
+        typer.Argument(help="YAML file with the run's settings; flags win over it."),
+    ] = None,
+    data: Annotated[
+        str | None, _flag("--data", panel=DATA, help_text="A built-in dataset or an .npz file.")
+    ] = None,
+    folder: Annotated[
+        Path | None, _flag("--folder", panel=DATA, help_text="Where the dataset's own files lie.")
+    ] = None,
+    parties: Annotated[
+        str | None,
+        _flag(
+            "--parties",
+            panel=DATA,
+            help_text="Passive parties: 2, widths 20,8 or names left=10,right=18. Default 2.",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None, _flag("--split", panel=DATA, help_text="strips, views or columns.")
+    ] = None,
+    active_part: Annotated[
+        bool | None,
+        _flag("--active-part", panel=DATA, help_text="The active party has the first part."),
+    ] = None,
+    test: Annotated[
+        float | None, _flag("--test", panel=DATA, help_text="Share of test rows. Default 0.2.")
+    ] = None,
+    validation: Annotated[
+        float | None,
+        _flag("--validation", panel=DATA, help_text="Share of validation rows. Default 0.1."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        _flag("--model", panel=MODEL, help_text="Bottom model: a name or module:function."),
+    ] = None,
+    top: Annotated[
+        str | None, _flag("--top", panel=MODEL, help_text="Top model: a name or module:function.")
+    ] = None,
+    epochs: Annotated[
+        int | None, _flag("--epochs", panel=TRAINING, help_text="Default 20.")
+    ] = None,
+    batch: Annotated[
+        int | None, _flag("--batch", panel=TRAINING, help_text="Rows a step. Default 64.")
+    ] = None,
+    lr: Annotated[
+        float | None, _flag("--lr", panel=TRAINING, help_text="Learning rate. Default 0.05.")
+    ] = None,
+    optimiser: Annotated[
+        str | None, _flag("--optimiser", panel=TRAINING, help_text="sgd (default) or adam.")
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        _flag("--schedule", panel=TRAINING, help_text="cosine (default), linear or constant."),
+    ] = None,
+    warmup: Annotated[
+        float | None,
+        _flag("--warmup", panel=TRAINING, help_text="Share of steps in which the rate rises."),
+    ] = None,
+    weight_decay: Annotated[
+        float | None, _flag("--weight-decay", panel=TRAINING, help_text="Default 0.0005.")
+    ] = None,
+    patience: Annotated[
+        int | None,
+        _flag("--patience", panel=TRAINING, help_text="Stop early after so many idle epochs."),
+    ] = None,
+    augment: Annotated[
+        str | None,
+        _flag("--augment", panel=TRAINING, help_text="auto (default), none, crop or crop-flip."),
+    ] = None,
+    seed: Annotated[int | None, _flag("--seed", panel=TRAINING, help_text="Default 0.")] = None,
+    device: Annotated[
+        str | None, _flag("--device", panel=TRAINING, help_text="cpu (default), cuda or auto.")
+    ] = None,
+    precision: Annotated[
+        str | None, _flag("--precision", panel=TRAINING, help_text="float32 (default) or bf16.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        _flag("--out", panel=RUN, help_text="Folder of the run. Default runs/NAME OF THE DATA."),
+    ] = None,
+    resume: Annotated[
+        bool, _flag("--resume", panel=RUN, help_text="Go on with the run in --out.")
+    ] = False,
+    overwrite: Annotated[
+        bool, _flag("--overwrite", panel=RUN, help_text="Replace the run in --out.")
+    ] = False,
+    record: Annotated[
+        bool,
+        _flag("--record", panel=RUN, help_text="Each passive party keeps a transcript."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Train a model between parties and keep the run in a folder.
+
+    Example: unlabel train --data digits --model convnet --parties 2 --out runs/digits
+    """
+    given = {
+        "data": data,
+        "folder": folder,
+        "parties": None if parties is None else parse_parties(parties),
+        "split": split,
+        "active_part": active_part,
+        "model.bottom": model,
+        "model.top": top,
+        "train.test": test,
+        "train.validation": validation,
+        "train.epochs": epochs,
+        "train.batch": batch,
+        "train.lr": lr,
+        "train.optimiser": optimiser,
+        "train.schedule": schedule,
+        "train.warmup": warmup,
+        "train.weight_decay": weight_decay,
+        "train.patience": patience,
+        "train.augment": augment,
+        "train.seed": seed,
+        "train.device": device,
+        "train.precision": precision,
+    }
+    run = out or _default_run(config, data)
+    federation = open_or_create(
+        config, given, run, resume=resume, overwrite=overwrite, record=record
+    )
+    progress = federation.train(watchers=[ProgressBar(messages)])
+    _show(federation, progress, federation.evaluate(), run, json=json)
+
+
+def open_or_create(
+    file: Path | None,
+    given: dict[str, Any],
+    run: Path,
+    *,
+    resume: bool,
+    overwrite: bool,
+    record: bool,
+) -> Federation:
+    """Return the federation to train: a new one, or the one that a folder keeps."""
+    if resume and overwrite:
+        raise SettingsError("Expected either --resume or --overwrite, not both.")
+    described = file is not None or any(value is not None for value in given.values())
+    if resume and (run / "config.yaml").is_file():
+        if described:
+            expect_same(make_config(file, given), read_run_config(run), run)
+        return Federation.open(run, record=record, resume=True)
+    if not described:
+        raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
+    return Federation.create(make_config(file, given), run, overwrite=overwrite, record=record)
+
+
+def _default_run(config: Path | None, data: str | None) -> Path:
+    name = Path(data).stem if data else config.stem if config else ""
+    if not name:
+        raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
+    return Path("runs") / name
+
+
+def _show(
+    federation: Federation, progress: Progress, found: Evaluation, run: Path, *, json: bool
+) -> None:
+    seconds = sum(epoch.seconds for epoch in progress.history)
+    by_label = dict(zip(federation.labels, found.per_label_accuracy, strict=True))
+    if json:
+        print_json(
+            {
+                "accuracy": found.accuracy,
+                "per_label_accuracy": by_label,
+                "seconds": seconds,
+                "parties": len(federation.passives),
+                "party_names": list(federation.passives),
+                "run": str(run),
+                "epochs": len(progress.history),
+                "validation_accuracy": progress.history[-1].validation_accuracy,
+                "version": progress.version,
+            }
+        )
+        return
+    rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
+    print_table(f"Test accuracy {percent(found.accuracy)}", rows)
+    messages.print(f"Kept in {run}. Next: unlabel evaluate {run}")

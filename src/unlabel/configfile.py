@@ -1,0 +1,180 @@
+"""The one YAML file of a run, checked so that a mistake is named and the remedy with it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.train import RunConfig
+
+_EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "path": "a path",
+    "list": "a list",
+    "dict": "a mapping",
+    "tuple": "a list",
+    "sequence": "a list",
+    "dataclass": "a mapping",
+}
+
+
+def read_config(path: Path) -> RunConfig:
+    """Read a configuration file; table paths in it are relative to the file itself."""
+    return _absolute(parse_config(_read_yaml(path), str(path)), path.resolve().parent)
+
+
+def read_run_config(folder: Path) -> RunConfig:
+    """Read the configuration that a run folder keeps."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise RunError(f"'{folder}' is not a run folder: it has no config.yaml.")
+    return read_config(path)
+
+
+def parse_config(raw: object, source: str) -> RunConfig:
+    """Check plain data against `RunConfig`; all mistakes are told at once, one sentence each."""
+    if not isinstance(raw, dict):
+        raise SettingsError(f"{source}: expected a mapping of settings but got {_short(raw)}.")
+    try:
+        return TypeAdapter(RunConfig).validate_python(raw)
+    except ValidationError as error:
+        raise SettingsError(f"{source}: {' '.join(_explain(error))}") from error
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return the configuration as YAML that `read_config` reads back."""
+    return yaml.safe_dump(_plain(asdict(config)), sort_keys=False, allow_unicode=True)
+
+
+def _read_yaml(path: Path) -> object:
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"Cannot read '{path}': {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" near line {where.line + 1}" if where else ""
+        raise SettingsError(f"'{path}' is not readable YAML{line}.") from error
+
+
+def _explain(error: ValidationError) -> list[str]:
+    """Turn pydantic's findings into sentences: the field, what it got, what it accepts."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    inputs: dict[tuple[str, ...], object] = {}
+    sentences: list[str] = []
+    for item in error.errors():
+        path, kind = _field_path(item["loc"]), item["type"]
+        if kind == "value_error":
+            sentences.append(str(item["ctx"]["error"]))
+        elif kind in ("unexpected_keyword_argument", "extra_forbidden"):
+            what = f"setting under `{'.'.join(path[:-1])}`" if path[:-1] else "setting"
+            sentences.append(unknown(what, path[-1], _settings_under(path[:-1])))
+        elif kind in ("missing", "missing_argument"):
+            sentences.append(f"`{'.'.join(path)}` is missing.")
+        else:
+            accepted = _accepts(item)
+            found.setdefault(path, []).append(accepted)
+            inputs.setdefault(path, item["input"])
+    for path, accepted_kinds in found.items():
+        accepted = " or ".join(dict.fromkeys(accepted_kinds))
+        near = _nearest(inputs[path], path)
+        sentences.append(
+            f"`{'.'.join(path)}` got {_short(inputs[path])} but accepts {accepted}.{near}"
+        )
+    return sentences
+
+
+def _accepts(item: Any) -> str:
+    if item["type"] == "literal_error":
+        return str(item["ctx"]["expected"])
+    kind = item["type"].removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float")
+    return _EXPECTED.get(kind.split("_")[0], str(item["msg"]))
+
+
+def _nearest(got: object, path: tuple[str, ...]) -> str:
+    hint = _type_of(path)
+    known = [str(value) for value in _literals(hint)]
+    sentence = unknown("value", got, known)
+    start = sentence.find("Did you mean")
+    return f" {sentence[start : sentence.index('?') + 1]}" if start >= 0 else ""
+
+
+def _field_path(location: tuple[int | str, ...]) -> tuple[str, ...]:
+    """Return the settings a location passes through, without pydantic's names for union members."""
+    path: list[str] = []
+    for part in location:
+        if isinstance(part, int) or (_type_of((*path, part)) is not None or not path):
+            path.append(str(part))
+        elif _is_settings(_type_of(tuple(path))):
+            path.append(part)
+    return tuple(path)
+
+
+def _settings_under(path: tuple[str, ...]) -> list[str]:
+    holder = _settings_class(_type_of(path)) if path else RunConfig
+    return [field.name for field in fields(holder)] if holder is not None else []
+
+
+def _type_of(path: tuple[str | int, ...]) -> Any:
+    """Return the declared type of the setting at a path, None if there is no such setting."""
+    current: Any = RunConfig
+    for part in path:
+        if isinstance(part, int) or str(part).isdecimal():
+            continue
+        holder = _settings_class(current)
+        if holder is None:
+            return None
+        current = get_type_hints(holder).get(str(part))
+        if current is None:
+            return None
+    return current
+
+
+def _settings_class(hint: Any) -> Any:
+    if is_dataclass(hint):
+        return hint
+    return next((found for arg in get_args(hint) if (found := _settings_class(arg))), None)
+
+
+def _is_settings(hint: Any) -> bool:
+    return _settings_class(hint) is not None
+
+
+def _literals(hint: Any) -> list[object]:
+    values: list[object] = []
+    for arg in get_args(hint):
+        values += [arg] if isinstance(arg, str) else _literals(arg)
+    return values
+
+
+def _absolute(config: RunConfig, base: Path) -> RunConfig:
+    changes: dict[str, Any] = {}
+    if config.active is not None:
+        changes["active"] = replace(config.active, table=base / config.active.table)
+    changes["passive"] = [replace(p, table=base / p.table) for p in config.passive]
+    if config.folder is not None:
+        changes["folder"] = base / config.folder
+    if config.data is not None and config.data.endswith(".npz"):
+        changes["data"] = str(base / config.data)
+    return replace(config, **changes)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."
