@@ -30,6 +30,7 @@ class TrainingSettings:
     schedule: str = "cosine"
     device: str = "cpu"
     precision: str = "float32"
+    graphs: bool = False
     seeds: tuple[int, ...] = (0,)
 
 
@@ -71,6 +72,7 @@ def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) ->
         schedule=settings.schedule,
         device=settings.device,
         precision=settings.precision,
+        graphs=settings.graphs,
         validation=0.0,
         seed=seed,
     )

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from unlabel.data import Features, Scaling
 from unlabel.errors import CheckpointError
+from unlabel.party.graphs import Replay
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
 from unlabel.wire import Mode
@@ -20,16 +21,19 @@ Precision = Literal["float32", "bf16"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a party computes: the device, and the precision of its matrix products."""
+    """Where a party computes: the device, the precision of products, graphs or not."""
 
     device: torch.device
     precision: Precision = "float32"
+    graphs: bool = False
 
     def autocast(self) -> contextlib.AbstractContextManager[object]:
         """Return the context in which a model runs forward."""
         if self.precision == "float32":
             return contextlib.nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+        # A graph must cast the weights at every replay, so it cannot use casts made before it.
+        cached = not self.graphs
+        return torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=cached)
 
 
 class Learner:
@@ -108,6 +112,7 @@ class Bottom(Learner):
         super().__init__(module, settings, stream=stream, place=place)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
+        self._replay = Replay(self.module) if place.graphs else None
 
     def add_table(self, name: str, features: Features) -> None:
         """Add rows that are no part of training, for example new people to predict."""
@@ -128,8 +133,9 @@ class Bottom(Learner):
             x = self.scaling.apply(x)
             if x.dim() == 4 and self.place.device.type == "cuda":
                 x = x.contiguous(memory_format=torch.channels_last)
+            run = self._replay if self._replay and mode == "train" else self.module
             with self.place.autocast():
-                embeddings: Tensor = self.module(x)
+                embeddings: Tensor = run(x)
         return embeddings.float()
 
     def state(self) -> dict[str, Tensor]:

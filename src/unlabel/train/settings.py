@@ -27,6 +27,7 @@ class TrainSettings(OptimiserSettings):
     augment        what may be done to training images; auto is what suits the dataset
     device         cpu, cuda, or auto for whatever there is
     precision      float32, or bf16 for faster matrix products on a GPU
+    graphs         replay the bottoms' passes as CUDA graphs: the same arithmetic, fewer launches
     deterministic  use only repeatable kernels on a GPU (slower); a CPU is always repeatable
     save_every     epochs between two checkpoints
     """
@@ -40,6 +41,7 @@ class TrainSettings(OptimiserSettings):
     augment: Augment | Literal["auto"] = "auto"
     device: str = "cpu"
     precision: Precision = "float32"
+    graphs: bool = False
     deterministic: bool = False
     save_every: int = 1
 
@@ -73,4 +75,6 @@ class TrainSettings(OptimiserSettings):
                 )
             torch.backends.cudnn.benchmark = not self.deterministic
             torch.backends.cudnn.deterministic = self.deterministic
-        return Place(device, self.precision)
+        if self.graphs and device.type != "cuda":
+            raise SettingsError("Expected `graphs` only with a CUDA device; set it to false.")
+        return Place(device, self.precision, self.graphs)

@@ -1,0 +1,62 @@
+"""CUDA graphs: a model's forward and backward pass replayed as one launch each.
+
+On a fast GPU a small model spends its time in Python, not in arithmetic. A graph records the
+kernels of one pass for one shape of batch and replays them without Python in between. The
+arithmetic is the same.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from unlabel.errors import SettingsError
+
+
+class _Call(nn.Module):
+    """Calls a model; capture changes this wrapper's `forward` and leaves the model's alone."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.module(x)
+        return out
+
+
+class Replay:
+    """Runs a model in training through a graph for the first shape of batch it meets.
+
+    Batches of another shape, such as the last of an epoch, run without a graph.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self._shape: torch.Size | None = None
+        self._graphed: nn.Module | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the model's output; autocast, if any, is the caller's."""
+        if self._shape is None:
+            self._capture(x)
+        call = self._graphed if x.shape == self._shape and self._graphed else self._module
+        out: Tensor = call(x)
+        return out
+
+    def _capture(self, x: Tensor) -> None:
+        self._shape = x.shape
+        # Capture runs the model a few times; what that does to running statistics is undone.
+        before = {name: buffer.clone() for name, buffer in self._module.named_buffers()}
+        call = _Call(self._module)
+        with torch.random.fork_rng(devices=[x.device]):
+            try:
+                captured = torch.cuda.make_graphed_callables(call, (x.detach().clone(),))
+            except RuntimeError as error:
+                raise SettingsError(
+                    f"This model cannot run as a CUDA graph ({str(error).splitlines()[0]}); "
+                    f"set `graphs` to false."
+                ) from error
+        for name, buffer in self._module.named_buffers():
+            buffer.data.copy_(before[name])
+        self._graphed = captured if isinstance(captured, nn.Module) else None
