@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -28,7 +28,7 @@ _EXPECTED = {
 
 def read_config(path: Path) -> RunConfig:
     """Read a configuration file; table paths in it are relative to the file itself."""
-    return _absolute(parse_config(_read_yaml(path), str(path)), path.resolve().parent)
+    return parse_config(read_yaml(path), str(path)).under(path.resolve().parent)
 
 
 def read_run_config(folder: Path) -> RunConfig:
@@ -54,7 +54,8 @@ def dump_config(config: RunConfig) -> str:
     return yaml.safe_dump(_plain(asdict(config)), sort_keys=False, allow_unicode=True)
 
 
-def _read_yaml(path: Path) -> object:
+def read_yaml(path: Path) -> object:
+    """Read a YAML file as plain data."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -153,18 +154,6 @@ def _literals(hint: Any) -> list[object]:
     for arg in get_args(hint):
         values += [arg] if isinstance(arg, str) else _literals(arg)
     return values
-
-
-def _absolute(config: RunConfig, base: Path) -> RunConfig:
-    changes: dict[str, Any] = {}
-    if config.active is not None:
-        changes["active"] = replace(config.active, table=base / config.active.table)
-    changes["passive"] = [replace(p, table=base / p.table) for p in config.passive]
-    if config.folder is not None:
-        changes["folder"] = base / config.folder
-    if config.data is not None and config.data.endswith(".npz"):
-        changes["data"] = str(base / config.data)
-    return replace(config, **changes)
 
 
 def _plain(value: Any) -> Any:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
-from unlabel.data import ACTIVE, Features, Parties, split_features
+from unlabel.data import ACTIVE, Features, Parties
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically, writing
@@ -30,10 +31,13 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
-from unlabel.train.loading import match_tables, read_dataset, table_features
+from unlabel.train.loading import match_tables, new_features, table_features
 
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
+#: What a run writes into its folder, and a party into its own.
+RUN_FILES = {"config.yaml", "metrics.jsonl"}
+PARTY_FILES = {"versions", "transcript.jsonl"}
 NEEDS_FOLDER = "Early stopping (`patience`) needs a folder, to return to the best version."
 
 
@@ -129,14 +133,18 @@ class Federation:
     ) -> Federation:
         """Start a run: read the data and build the parties; only then touch the folder."""
         path = Path(folder) if folder is not None else None
-        if path is not None and not overwrite:
-            _expect_new(path)
+        config = config.under(Path.cwd())
+        if path is not None:
+            _expect_usable(path, overwrite=overwrite)
         if path is None and config.train.patience:
             raise SettingsError(NEEDS_FOLDER)
         holdings = load_holdings(config)
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         if path is not None:
-            _start_folder(path, holdings.config, overwrite=overwrite)
+            if overwrite and path.exists():
+                with writing(path):
+                    shutil.rmtree(path)
+            _write_config(path, holdings.config)
         return cls(holdings, active, passives, path)
 
     @classmethod
@@ -202,21 +210,23 @@ class Federation:
         """Predict new rows through all parties.
 
         tables  for a run of tables: each party's file of new rows, by name of the party
-        data    for a run of a dataset: an .npz file whose `x` holds new rows; None predicts the
-                run's own test rows
+        data    for a run of a dataset: an .npz file whose `x` holds new rows
+
+        Without either, the run's own test rows are predicted.
         """
+        if not tables and data is None:
+            rows = self.holdings.rows.test
+            return self._name(self.holdings.ids[rows.numpy()], rows, "main")
         if self.config.data is None:
+            if data is not None:
+                raise SettingsError("This run was made from tables; give tables, not `data`.")
             new = match_tables(self.config, {k: Path(v) for k, v in (tables or {}).items()})
             return self._predict(next(iter(new.values())).ids, table_features(new))
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
-        if data is None:
-            rows = self.holdings.rows.test
-            return self._name(self.holdings.ids[rows.numpy()], rows, "main")
-        dataset = read_dataset(self.config, data)
-        parts = split_features(dataset, self.config.parties, active_part=self.config.active_part)
-        ids = torch.arange(len(dataset.y)).numpy().astype(str)
-        return self._predict(ids, {name: Features(part) for name, part in parts.items()})
+        features = new_features(self.config, str(data))
+        ids = np.arange(len(next(iter(features.values())))).astype(str)
+        return self._predict(ids, features)
 
     def _change(self, changes: Mapping[str, Any]) -> None:
         """Change settings of the loop; the others are built into the parties already."""
@@ -281,13 +291,33 @@ def _as_dict(settings: TrainSettings) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
 
 
-def _expect_new(folder: Path) -> None:
+def _expect_usable(folder: Path, *, overwrite: bool) -> None:
+    """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"'{folder}' is a file, not a run folder; choose another --out.")
+    held = sorted(folder.iterdir())
+    if overwrite:
+        # All of it will be deleted, so a single file that no run writes is reason to refuse.
+        strange = [path.name for path in held if not _is_of_run(path)]
+        if strange:
+            raise RunError(
+                f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
+                f"overwritten; choose another --out."
+            )
     # A run that was killed before its first file was whole left nothing to go on with.
-    if folder.exists() and [path.name for path in folder.iterdir()] != ["config.yaml.part"]:
+    elif [path.name for path in held] != ["config.yaml.part"]:
         raise RunError(
             f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
             f"it, or choose another --out."
         )
+
+
+def _is_of_run(path: Path) -> bool:
+    if path.is_dir():
+        return path.name == "tensorboard" or not {p.name for p in path.iterdir()} - PARTY_FILES
+    return path.name.removesuffix(".part") in RUN_FILES
 
 
 def _write_config(folder: Path, config: RunConfig) -> None:
@@ -295,12 +325,3 @@ def _write_config(folder: Path, config: RunConfig) -> None:
     from unlabel.configfile import dump_config
 
     write_atomically(folder / "config.yaml", dump_config(config).encode())
-
-
-def _start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
-    if overwrite and folder.exists():
-        if any(folder.iterdir()) and not (folder / "config.yaml").is_file():
-            raise RunError(f"'{folder}' is not a run folder, so it is not overwritten.")
-        with writing(folder):
-            shutil.rmtree(folder)
-    _write_config(folder, config)

@@ -21,6 +21,7 @@ from unlabel.data import Features, Rows, split_features
 from unlabel.data.dataset import Dataset
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
+from unlabel.party.optimiser import expect
 from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, batches
 
 
@@ -42,6 +43,9 @@ class SplitOverheadSettings:
     rows: int = 2048
     batch: int = 64
     repeats: int = 9
+
+    def __post_init__(self) -> None:
+        expect("repeats", self.repeats, self.repeats >= 1, "at least 1")
 
 
 def run(settings: SplitOverheadSettings, say: Callable[[str], None]) -> dict[str, Any]:

@@ -6,15 +6,20 @@ Exit status: 0 done, 1 could not be done (one sentence on standard error says wh
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from unlabel._version import __version__
 from unlabel.cli import bench, data, demo, evaluate, predict, train
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
+
+# What a party refuses is logged on its side; here the person reads it once, as the error.
+logging.getLogger("unlabel").addHandler(logging.NullHandler())
 
 app = typer.Typer(
     help="Make a vertically federated model forget a label.",
@@ -50,14 +55,8 @@ def main() -> None:
     try:
         app()
     except UnlabelError as error:
-        messages.print(f"[bold red]Error:[/] {_escape(str(error))}", soft_wrap=True)
+        messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
         sys.exit(1)
     except KeyboardInterrupt:
         messages.print("Interrupted; a run in a folder goes on with --resume.")
         sys.exit(130)
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

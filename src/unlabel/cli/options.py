@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from unlabel.configfile import parse_config, read_config
+from unlabel.configfile import parse_config, read_yaml
 from unlabel.errors import RunError, SettingsError
 from unlabel.train import RunConfig
 
@@ -20,27 +20,34 @@ def parse_parties(text: str) -> int | list[int] | dict[str, int]:
     try:
         if "=" in text:
             pairs = [part.partition("=") for part in text.split(",")]
-            return {name.strip(): int(width) for name, _, width in pairs}
+            widths = {name.strip(): int(width) for name, _, width in pairs}
+            if len(widths) < len(pairs):
+                raise ValueError("a name stands there twice")
+            return widths
         if "," in text:
             return [int(part) for part in text.split(",")]
         return int(text)
     except ValueError as error:
         raise SettingsError(
-            f"Expected `--parties` like 2, 20,8 or left=10,right=18 but got '{text}'."
+            f"Expected `--parties` like 2, 20,8 or left=10,right=18, each name once, "
+            f"but got '{text}'."
         ) from error
 
 
 def make_config(file: Path | None, given: dict[str, Any]) -> RunConfig:
     """Join the configuration file with the flags, which win; `train.lr` names a nested setting."""
-    raw = to_plain(read_config(file)) if file is not None else {}
+    raw = read_yaml(file) if file is not None else {}
     for name, value in given.items():
-        if value is None:
-            continue
-        holder, *keys = raw, *name.split(".")
-        for key in keys[:-1]:
-            holder = holder.setdefault(key, {})
-        holder[keys[-1]] = value
-    return parse_config(raw, str(file) if file else "flags")
+        *path, last = name.split(".")
+        holder = raw
+        for key in path:
+            holder = holder.setdefault(key, {}) if isinstance(holder, dict) else None
+        # Where the file has no mapping, the check below says so.
+        if value is not None and isinstance(holder, dict):
+            holder[last] = value
+    if file is None:
+        return parse_config(raw, "flags").under(Path.cwd())
+    return parse_config(raw, str(file)).under(file.resolve().parent)
 
 
 def to_plain(value: Any) -> Any:

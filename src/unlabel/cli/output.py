@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 #: Progress, messages and errors go here, so that standard output holds results only.
-messages = Console(stderr=True, highlight=False)
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 results = Console(highlight=False)
 
 Json = Annotated[
@@ -25,11 +26,14 @@ def print_json(result: dict[str, Any]) -> None:
 
 
 def print_table(title: str, rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
-    """Print rows as a table; the first is the heading."""
-    results.print(make_table(title, rows, caption))
+    """Print rows as a table; the first is the heading, and a [label] stays as it is."""
+    plain = [[Text(cell) for cell in row] for row in rows]
+    results.print(make_table(title, plain, caption))
 
 
-def make_table(title: str, rows: Sequence[Sequence[str]], caption: str | None = None) -> Table:
+def make_table(
+    title: str, rows: Sequence[Sequence[str | Text]], caption: str | None = None
+) -> Table:
     """Return rows as a table; the first is the heading, the first column is text."""
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for index, heading in enumerate(rows[0]):

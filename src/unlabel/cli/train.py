@@ -124,8 +124,9 @@ def train(
     Example: unlabel train --data digits --model convnet --parties 2 --out runs/digits
     """
     given = {
-        "data": data,
-        "folder": folder,
+        # A path on the command line starts where the user stands, one in the file beside it.
+        "data": str(Path.cwd() / data) if data and data.endswith(".npz") else data,
+        "folder": None if folder is None else Path.cwd() / folder,
         "parties": None if parties is None else parse_parties(parties),
         "split": split,
         "active_part": active_part,
@@ -183,6 +184,13 @@ def _default_run(config: Path | None, data: str | None) -> Path:
     return Path("runs") / name
 
 
+def _validated(federation: Federation, progress: Progress) -> float | None:
+    """Return the validation accuracy of the weights that were kept."""
+    if federation.config.train.patience:
+        return progress.best_accuracy
+    return progress.history[-1].validation_accuracy
+
+
 def _show(
     federation: Federation, progress: Progress, found: Evaluation, run: Path, *, json: bool
 ) -> None:
@@ -198,7 +206,7 @@ def _show(
                 "party_names": list(federation.passives),
                 "run": str(run),
                 "epochs": len(progress.history),
-                "validation_accuracy": progress.history[-1].validation_accuracy,
+                "validation_accuracy": _validated(federation, progress),
                 "version": progress.version,
             }
         )

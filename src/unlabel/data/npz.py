@@ -34,6 +34,17 @@ def load_npz(path: Path, views: bool = False) -> Dataset:
     return Dataset(path.stem, features, numbers, labels, layout=layout, test=rows)
 
 
+def load_rows(path: Path, views: bool = False) -> tuple[Array, Layout] | None:
+    """Read `x` alone, of rows whose labels nobody knows yet; None where there is no `x`."""
+    x = read_arrays(path, ("x",)).get("x")
+    where = f"File '{path}'"
+    if x is None:
+        return None
+    if x.size == 0:
+        raise DataError(f"{where}: 'x' is empty, of shape {list(x.shape)}: give it rows.")
+    return _features(x, views, where)
+
+
 def read_arrays(path: Path, wanted: Iterable[str]) -> dict[str, Array]:
     """Read those of the `wanted` arrays that the file has; objects are never unpickled."""
     if not path.is_file():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.data.dataset import Array, Dataset
+from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.errors import DataError, SettingsError
 
 SplitKind = Literal["strips", "views", "columns"]
@@ -35,11 +35,18 @@ def split_features(
     >>> {name: tuple(part.shape) for name, part in parts.items()}
     {'left': (1797, 1, 8, 5), 'right': (1797, 1, 8, 3)}
     """
-    axis = 3 if dataset.layout == "image" else 1
-    widths = part_widths(parties, dataset.x.shape[axis], active_part=active_part)
+    return split_array(dataset.x, dataset.layout, parties, active_part=active_part)
+
+
+def split_array(
+    x: Array, layout: Layout, parties: Parties, *, active_part: bool = False
+) -> dict[str, Tensor]:
+    """Share features out, whoever they describe and whether their labels are known or not."""
+    axis = 3 if layout == "image" else 1
+    widths = part_widths(parties, x.shape[axis], active_part=active_part)
     parts, start = {}, 0
     for name, width in widths.items():
-        piece = dataset.x.take(range(start, start + width), axis=axis)
+        piece = x.take(range(start, start + width), axis=axis)
         parts[name] = torch.from_numpy(np.ascontiguousarray(piece))
         start += width
     return parts
@@ -62,7 +69,15 @@ def part_widths(parties: Parties, available: int, *, active_part: bool = False) 
         even = [available // count + (i < available % count) for i in range(count)]
         return dict(zip(own + _names(parties), even, strict=True))
     if not isinstance(parties, Mapping):
+        _check_count(len(parties) - len(own))
         parties = dict(zip(own + _names(len(parties) - len(own)), parties, strict=True))
+    elif active_part and ACTIVE not in parties:
+        raise SettingsError(
+            f"Expected `parties` to give a width to '{ACTIVE}' too, where it has a part, "
+            f"but got {', '.join(parties)}."
+        )
+    for name in parties:
+        check_name(name)
     _check_count(len([name for name in parties if name != ACTIVE]))
     if any(width < 1 for width in parties.values()) or sum(parties.values()) > available:
         raise SettingsError(
@@ -70,6 +85,14 @@ def part_widths(parties: Parties, available: int, *, active_part: bool = False) 
             f"but got {list(parties.values())}."
         )
     return dict(parties)
+
+
+def check_name(name: str) -> None:
+    """Raise unless a party's name can be the name of its folder."""
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise SettingsError(
+            f"Expected a party's name to be of letters, digits, '-' and '_' but got '{name}'."
+        )
 
 
 def check_split(dataset: Dataset, kind: SplitKind | None) -> None:
@@ -106,7 +129,10 @@ def draw_rows(
         rest, tested = np.setdiff1d(rows, test), np.asarray(test)
     train, validated = _draw(rest, labels, validation, rng)
     if len(np.unique(labels[train])) < 2:
-        raise DataError("The training rows hold a single label; a classifier needs at least two.")
+        raise DataError(
+            "The training rows hold a single label or none; a classifier needs at least two: "
+            "lower `test` and `validation`, or bring more data."
+        )
     if len(tested) == 0:
         raise DataError("No test rows are left; raise `test` or bring more data.")
     if batch > len(train):
@@ -120,7 +146,7 @@ def _draw(
     rows: Array, labels: Array, share: float, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Split `rows` into the rest and a share of each label."""
-    taken = []
+    taken = [rows[:0]]
     for label in np.unique(labels[rows]):
         own = rng.permutation(rows[labels[rows] == label])
         taken.append(own[: round(share * len(own))])

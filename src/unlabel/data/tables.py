@@ -138,7 +138,9 @@ def _read_values(path: Path, frame: pd.DataFrame, columns: list[str]) -> Array:
                 f"Table '{path}': feature '{column}' is not numeric; encode it as numbers "
                 f"or leave it out with `features`."
             )
-        bad = ~np.isfinite(frame[column].to_numpy(dtype=np.float64, na_value=np.nan))
+        with np.errstate(over="ignore"):  # too large for the models' float32 is reported below
+            values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan).astype(np.float32)
+        bad = ~np.isfinite(values)
         if bad.any():
             raise DataError(
                 f"Table '{path}': feature '{column}' is missing or not finite in row "

@@ -94,11 +94,8 @@ def embedding_width(bottom: nn.Module, shape: Shape) -> int:
     try:
         with torch.no_grad():
             out = bottom(torch.zeros(2, *shape, device=device))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelError(
-            f"it fails on rows of shape {list(shape)} ({first.rstrip('.')})."
-        ) from error
+    except Exception as error:
+        raise ModelError(f"it fails on rows of shape {list(shape)} ({_why(error)}).") from error
     finally:
         bottom.train(was_training)
     if not isinstance(out, torch.Tensor) or out.dim() != 2 or out.shape[0] != 2:
@@ -115,24 +112,32 @@ def _of_user(name: str, **offered: Any) -> nn.Module:
         sys.path.insert(0, here)  # the user's own file usually lies where they stand
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ModelError(f"Model '{name}': cannot import '{module_name}' ({error}).") from error
+    except Exception as error:  # the user's own code may fail in any way
+        raise ModelError(
+            f"Model '{name}': cannot import '{module_name}' ({_why(error)})."
+        ) from error
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
     if function_name not in known:
         raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
     function = getattr(module, function_name)
-    declared = inspect.signature(function).parameters
     try:
+        declared = inspect.signature(function).parameters
         model = function(**{k: v for k, v in offered.items() if k in declared})
-    except TypeError as error:
+    except Exception as error:
         raise ModelError(
-            f"Model '{name}' cannot be called with {', '.join(offered)}: {error}."
+            f"Model '{name}' cannot be called with {', '.join(offered)}: {_why(error)}."
         ) from error
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
         )
     return model
+
+
+def _why(error: Exception) -> str:
+    first = str(error).splitlines()[0].rstrip(".") if str(error) else ""
+    known = isinstance(error, ImportError | RuntimeError | TypeError) and first
+    return first if known else f"{type(error).__name__}: {first}"
 
 
 def need_image(name: str, shape: Shape) -> Shape:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import CheckpointError, WireError
+from unlabel.errors import CheckpointError, TrainingError, WireError
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom, Learner
 from unlabel.party.protocols import Filter
@@ -76,6 +76,9 @@ class ActiveParty:
             logits = self.top.module([*own, *leaves]).float()
         target = self.labels[rows]
         loss = F.cross_entropy(logits, target)
+        # On an accelerator reading the loss would stall; there the loop looks once an epoch.
+        if self.device.type == "cpu" and not torch.isfinite(loss):
+            raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
         self.top.descend(step)
         if self.own is not None:
@@ -116,8 +119,7 @@ class ActiveParty:
 
     def restore(self, version: int) -> dict[str, Any]:
         """Bring all parties to one version; return the facts kept with it."""
-        tensors, facts = self._store().load(version)
-        self._load(tensors)
+        facts = self._store().restore(version, self._load)
         self.transport.ask(Restore(0, version))
         return facts
 

@@ -10,6 +10,7 @@ Both files are written atomically, the manifest last: a version exists once its 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,15 @@ class CheckpointStore:
         except SafetensorError as error:
             raise CheckpointError(f"Checkpoint '{path}' is not in safetensors form.") from error
 
+    def restore(self, version: int, give: Callable[[dict[str, Tensor]], None]) -> dict[str, Any]:
+        """Hand a state over and return its facts; weights that do not fit are named by file."""
+        tensors, facts = self.load(version)
+        try:
+            give(tensors)
+        except CheckpointError as error:
+            raise CheckpointError(f"Checkpoint '{self._tensors(version)}': {error}") from error
+        return facts
+
     def keep(self, versions: tuple[int, ...]) -> None:
         """Drop every version but these; the manifest goes first."""
         with writing(self.folder):
@@ -91,7 +101,7 @@ class CheckpointStore:
             raise CheckpointError(
                 f"Checkpoint manifest '{path}' cannot be read ({error.strerror})."
             ) from error
-        except (ValueError, KeyError, AttributeError) as error:
+        except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise CheckpointError(
                 f"Checkpoint manifest '{path}' is truncated or was changed."
             ) from error

@@ -95,8 +95,7 @@ def save(party: PassiveParty, message: Save) -> Message:
 def restore(party: PassiveParty, message: Restore) -> Message:
     """Return to a version on disk."""
     try:
-        tensors, _ = _store(party).load(message.version)
-        party.bottom.load_state(tensors)
+        _store(party).restore(message.version, party.bottom.load_state)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     party.guard.reset()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unlabel.data import FeatureChoice, Parties, SplitKind
-from unlabel.data.splits import ACTIVE, MAX_PARTIES, part_widths
+from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
 from unlabel.errors import SettingsError
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
@@ -55,11 +55,9 @@ class PassiveTable:
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
-        if not self.name.replace("-", "").replace("_", "").isalnum() or self.name == ACTIVE:
-            raise SettingsError(
-                f"Expected `name` of a passive party to be letters, digits, '-' and '_', "
-                f"and not '{ACTIVE}', but got '{self.name}'."
-            )
+        check_name(self.name)
+        if self.name == ACTIVE:
+            raise SettingsError(f"Expected a passive party to have another name than '{ACTIVE}'.")
 
 
 @dataclass(frozen=True)
@@ -111,6 +109,17 @@ class RunConfig:
             raise SettingsError(
                 f"Expected at most {MAX_PARTIES} passive parties, got {len(names)}."
             )
+
+    def under(self, base: Path) -> RunConfig:
+        """Return the same run with relative paths of its data taken from `base`."""
+        named = self.data is not None and self.data.endswith(".npz")
+        return replace(
+            self,
+            data=str(base / str(self.data)) if named else self.data,
+            folder=None if self.folder is None else base / self.folder,
+            active=self.active and replace(self.active, table=base / self.active.table),
+            passive=[replace(party, table=base / party.table) for party in self.passive],
+        )
 
     def bottom_of(self, party: str) -> str:
         """Return the name of a party's bottom model."""

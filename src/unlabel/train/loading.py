@@ -23,10 +23,13 @@ from unlabel.data import (
     split_features,
 )
 from unlabel.data.dataset import Array, Dataset
-from unlabel.data.splits import check_split
-from unlabel.errors import DataError, SettingsError
+from unlabel.data.npz import load_rows
+from unlabel.data.splits import check_split, split_array
+from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.train.config import RunConfig
+
+NO_PIXELS = "Expected `augment` to be 'none' for a table, which has no pixels."
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ def _from_dataset(config: RunConfig) -> Holdings:
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
     if augment != "none" and dataset.layout == "table":
-        raise SettingsError("Expected `augment` to be 'none' for a table, which has no pixels.")
+        raise SettingsError(NO_PIXELS)
     parts = split_features(dataset, config.parties, active_part=config.active_part)
     return Holdings(
         config=config,
@@ -89,6 +92,8 @@ def _from_tables(config: RunConfig) -> Holdings:
         raise DataError("The active party's table has no labels.")
     codes, names = encode_labels(labels)
     settings = config.train
+    if settings.augment not in ("auto", "none"):
+        raise SettingsError(NO_PIXELS)
     return Holdings(
         config=_with_columns(config, tables),
         features=table_features(tables),
@@ -105,12 +110,22 @@ def _from_tables(config: RunConfig) -> Holdings:
     )
 
 
-def read_dataset(config: RunConfig, other: str | None = None) -> Dataset:
-    """Read the dataset of a run, or another of the same kind, and check how it may be split."""
-    views = config.split == "views"
-    dataset = load_dataset(other or str(config.data), config.folder, views=views)
+def read_dataset(config: RunConfig) -> Dataset:
+    """Read the dataset of a run and check that it can be split as asked."""
+    dataset = load_dataset(str(config.data), config.folder, views=config.split == "views")
     check_split(dataset, config.split)
     return dataset
+
+
+def new_features(config: RunConfig, data: str) -> dict[str, Features]:
+    """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset."""
+    views = config.split == "views"
+    found = load_rows(Path(data), views=views) if data.endswith(".npz") else None
+    if found is None:
+        dataset = load_dataset(data, config.folder, views=views)
+        found = dataset.x, dataset.layout
+    parts = split_array(*found, config.parties, active_part=config.active_part)
+    return {name: Features(part) for name, part in parts.items()}
 
 
 def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
@@ -122,6 +137,10 @@ def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -
     if config.active is None:
         raise SettingsError("This run was not made from tables; give `--data` instead.")
     active = config.active
+    names = [ACTIVE, *(party.name for party in config.passive)]
+    for name in instead or ():
+        if name not in names:
+            raise SettingsError(unknown("party", name, names))
     tables = {}
     if instead is None or active.features != "none":
         tables[ACTIVE] = read_table(

@@ -67,7 +67,12 @@ class TrainSettings(OptimiserSettings):
             name = "cuda" if torch.cuda.is_available() else "cpu"
         if name.startswith("cuda") and not torch.cuda.is_available():
             raise SettingsError("Expected a CUDA device but this machine has none; use 'cpu'.")
-        device = torch.device(name)
+        try:
+            device = torch.device(name)
+        except RuntimeError as error:
+            raise SettingsError(
+                f"Expected `device` like cpu or cuda:0 but got '{name}'."
+            ) from error
         if device.type == "cuda":
             if (device.index or 0) >= torch.cuda.device_count():
                 raise SettingsError(

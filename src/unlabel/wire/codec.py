@@ -92,6 +92,7 @@ def check(message: Message) -> None:
         raise WireError(f"{kind.__name__} is not a message of this protocol.")
     for name, declared in PLAIN[kind.__name__].items():
         check_scalar(f"{kind.__name__}.{name}", getattr(message, name), declared)
+    _check_step(kind, message.step)
     for name, tensor in tensors_of(message).items():
         check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
 
@@ -101,6 +102,7 @@ def encoded_size(message: Message) -> int:
 
     The recorder uses it at every step, also where the tensors lie on a GPU.
     """
+    check(message)
     # safetensors lays tensors out by falling alignment, then by name; its header is compact JSON
     # padded to a multiple of eight bytes and preceded by its own length in eight bytes.
     tensors = sorted(tensors_of(message).items(), key=lambda kv: (-kv[1].element_size(), kv[0]))
@@ -151,10 +153,17 @@ def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:
     declared = PLAIN[kind.__name__]
     if plain.keys() != declared.keys():
         raise WireError(f"{kind.__name__} has the fields {', '.join(declared)} and no others.")
-    return {
+    fields = {
         name: check_scalar(f"{kind.__name__}.{name}", plain[name], declared[name])
         for name in declared
     }
+    _check_step(kind, plain["step"])
+    return fields
+
+
+def _check_step(kind: type[Message], step: int) -> None:
+    if step < 0:
+        raise WireError(f"{kind.__name__}.step is {step}, but steps are counted from 0.")
 
 
 def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:

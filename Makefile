@@ -1,0 +1,51 @@
+# The two commands of the README are `make demo` and `make test`; each does all the set-up.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip --disable-pip-version-check --quiet
+INPUTS := pyproject.toml constraints.txt
+
+.PHONY: demo test check lint types docs fuzz clean help
+
+help:            ## show this list
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+
+demo: $(VENV)/.base   ## two parties train together; ends in a table
+	$(BIN)/unlabel demo
+
+test: $(VENV)/.dev    ## the tests
+	$(BIN)/python -m pytest
+
+check: lint types test docs   ## everything that must hold before a commit
+
+lint: $(VENV)/.dev    ## formatting and lint
+	$(BIN)/ruff format --check src tests docs
+	$(BIN)/ruff check src tests docs
+
+types: $(VENV)/.dev   ## mypy strict
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev    ## run every example in the docs and docstrings
+	$(BIN)/python -m pytest docs --override-ini=testpaths=docs
+	$(BIN)/python -m pytest --doctest-modules src
+
+fuzz: $(VENV)/.dev    ## 100,000 hostile messages into the codec and a party
+	$(BIN)/unlabel bench fuzz-wire --set count=100000 --out results/fuzz_wire.json
+
+clean:           ## remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build src/*.egg-info
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "unlabel needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.base: $(BIN)/python $(INPUTS)
+	@echo "Installing unlabel into $(VENV) (once; PyTorch is large) ..."
+	$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "Installing what the tests need ..."
+	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,5 @@
+"""`python -m unlabel` is the command `unlabel`."""
+
+from unlabel.cli import main
+
+main()

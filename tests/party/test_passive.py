@@ -1,0 +1,260 @@
+"""What a passive party serves, what it refuses, and what it tells."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from federations import small_holdings
+from torch import Tensor
+
+from unlabel.errors import SettingsError
+from unlabel.party import PassiveParty, Place, Policy, handles
+from unlabel.train import build_passive
+from unlabel.wire import (
+    Describe,
+    Description,
+    Done,
+    Embed,
+    Embeddings,
+    Gradients,
+    Keep,
+    Message,
+    Prepare,
+    Refused,
+    Restore,
+    Save,
+    decode,
+    encode,
+)
+
+ROWS = 48
+CPU = Place(torch.device("cpu"))
+
+
+def make_party(folder: Path | None = None, policy: Policy | None = None) -> PassiveParty:
+    holdings = small_holdings(2)
+    config = replace(holdings.config, policy=policy or Policy())
+    party = build_passive("passive-1", holdings.features["passive-1"], config, CPU, folder=folder)
+    assert isinstance(party.handle(Prepare(0, torch.arange(32), 10)), Done) or policy
+    return party
+
+
+def weights(party: PassiveParty) -> list[Tensor]:
+    return [tensor.clone() for tensor in party.bottom.module.state_dict().values()]
+
+
+def same(first: list[Tensor], second: list[Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def refusal(answer: Message) -> str:
+    assert isinstance(answer, Refused)
+    return answer.reason
+
+
+def embed(party: PassiveParty, step: int = 0, rows: int = 4) -> Tensor:
+    answer = party.handle(Embed(step, torch.arange(rows), "train"))
+    assert isinstance(answer, Embeddings)
+    return answer.values
+
+
+def test_it_describes_its_rows_its_width_and_its_versions(tmp_path: Path) -> None:
+    party = make_party(tmp_path)
+    party.handle(Save(0, 3))
+    answer = party.handle(Describe(0))
+    assert isinstance(answer, Description)
+    assert (answer.rows, answer.width, answer.versions) == (ROWS, 5, (3,))
+
+
+def test_embeddings_come_without_the_graph_that_leads_to_the_weights() -> None:
+    assert not embed(make_party()).requires_grad
+
+
+def test_gradients_move_the_weights_and_a_second_copy_of_them_does_not() -> None:
+    party = make_party()
+    values = embed(party)
+    before = weights(party)
+    assert isinstance(party.handle(Gradients(0, torch.ones_like(values))), Done)
+    after = weights(party)
+    assert not same(before, after)
+    reason = refusal(party.handle(Gradients(0, torch.ones_like(values))))
+    assert "no embeddings to train on in step 0" in reason
+    assert same(after, weights(party))
+
+
+def test_gradients_for_another_step_are_refused() -> None:
+    party = make_party()
+    values = embed(party, step=4)
+    assert "step 5" in refusal(party.handle(Gradients(5, torch.ones_like(values))))
+
+
+def test_embeddings_asked_for_prediction_await_no_gradients() -> None:
+    party = make_party()
+    answer = party.handle(Embed(0, torch.arange(4), "predict"))
+    assert isinstance(answer, Embeddings)
+    assert "no embeddings" in refusal(party.handle(Gradients(0, torch.ones_like(answer.values))))
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), -float("inf"), 1e9])
+def test_gradients_that_are_not_finite_or_too_large_change_nothing(poison: float) -> None:
+    party = make_party()
+    values = torch.zeros_like(embed(party))
+    values[2, 3] = poison
+    before = weights(party)
+    reason = refusal(party.handle(Gradients(0, values)))
+    assert reason == "it takes finite gradients of norm 1000 at most."
+    assert same(before, weights(party))
+
+
+def test_the_gradient_norm_limit_is_the_norm_of_the_whole_message() -> None:
+    party = make_party(policy=Policy(max_gradient_norm=2.0))
+    for value, fits in ((2.0 / 20**0.5 * 0.999, True), (2.0 / 20**0.5 * 1.001, False)):
+        values = torch.full_like(embed(party), value)
+        assert isinstance(party.handle(Gradients(0, values)), Done) == fits
+
+
+def test_gradients_of_another_shape_are_refused() -> None:
+    party = make_party()
+    embed(party)
+    reason = refusal(party.handle(Gradients(0, torch.zeros(3, 5))))
+    assert reason == "it expects gradients of shape [4, 5], not [3, 5]."
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (torch.tensor([0, ROWS]), "it has the rows 0 to 47 and no others."),
+        (torch.tensor([-1]), "it has the rows 0 to 47 and no others."),
+        (torch.empty(0, dtype=torch.int64), "it serves 1 to 16 rows a request, not 0."),
+        (torch.zeros(17, dtype=torch.int64), "it serves 1 to 16 rows a request, not 17."),
+    ],
+)
+def test_rows_outside_the_policy_are_refused(rows: Tensor, reason: str) -> None:
+    party = make_party(policy=Policy(max_rows=16))
+    assert refusal(party.handle(Embed(0, rows, "predict"))) == reason
+
+
+def test_a_table_it_does_not_have_is_refused() -> None:
+    assert "no table 'x'" in refusal(make_party().handle(Embed(0, torch.arange(2), "train", "x")))
+
+
+def test_a_kind_it_does_not_serve_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    party = make_party(policy=Policy(serves=("Describe",)))
+    with caplog.at_level(logging.WARNING, "unlabel.party"):
+        reason = refusal(party.handle(Embed(0, torch.arange(2), "predict")))
+    assert reason == "it does not serve 'Embed'."
+    assert "passive-1 refused Embed: it does not serve 'Embed'." in caplog.text
+
+
+def test_answers_are_no_requests() -> None:
+    party = make_party()
+    assert "does not serve 'Done'" in refusal(party.handle(Done(0)))
+
+
+def test_a_policy_that_names_no_request_is_refused_with_the_nearest_spelling() -> None:
+    with pytest.raises(SettingsError, match="Did you mean 'Embed'"):
+        Policy(serves=("Embd",))
+
+
+def test_nothing_is_embedded_before_the_party_was_prepared() -> None:
+    holdings = small_holdings(1)
+    party = build_passive("passive-1", holdings.features["passive-1"], holdings.config, CPU)
+    reason = refusal(party.handle(Embed(0, torch.arange(2), "predict")))
+    assert "nothing was prepared or restored yet" in reason
+
+
+def test_a_party_without_a_folder_keeps_nothing() -> None:
+    assert "no folder" in refusal(make_party().handle(Save(0, 1)))
+
+
+def test_a_version_restores_weights_scaling_and_momentum(tmp_path: Path) -> None:
+    party = make_party(tmp_path)
+
+    def train(step: int) -> None:
+        values = embed(party, step=step)
+        party.handle(Gradients(step, torch.ones_like(values)))
+
+    train(0)
+    party.handle(Save(0, 1))
+    train(1)
+    straight = weights(party)
+    party.handle(Restore(0, 1))
+    assert not same(straight, weights(party))
+    train(1)
+    assert same(straight, weights(party))
+    other = make_party(tmp_path)
+    assert isinstance(other.handle(Restore(0, 1)), Done)
+    other_values = other.handle(Embed(1, torch.arange(4), "train"))
+    assert isinstance(other_values, Embeddings)
+    other.handle(Gradients(1, torch.ones_like(other_values.values)))
+    assert same(straight, weights(other))
+
+
+def test_keep_drops_other_versions_but_never_all(tmp_path: Path) -> None:
+    party = make_party(tmp_path)
+    for version in (1, 2, 3):
+        party.handle(Save(0, version))
+    assert "drops nothing" in refusal(party.handle(Keep(0, (9,))))
+    party.handle(Keep(0, (2, 3)))
+    assert party.store is not None
+    assert party.store.versions() == (2, 3)
+    assert {path.stem for path in party.store.folder.iterdir()} == {"000002", "000003"}
+
+
+def test_a_disk_is_not_filled_with_versions(tmp_path: Path) -> None:
+    party = make_party(tmp_path, Policy(max_versions=3))
+    answers = [party.handle(Save(0, version)) for version in range(5)]
+    assert [isinstance(answer, Done) for answer in answers] == [True, True, True, False, False]
+
+
+def test_filters_have_the_last_word_on_what_goes_out() -> None:
+    party = make_party()
+    party.filters = (
+        lambda m: replace(m, values=torch.zeros_like(m.values)) if isinstance(m, Embeddings) else m,
+    )
+    assert embed(party).abs().sum() == 0
+
+
+def test_serve_is_encode_handle_decode() -> None:
+    party, twin = make_party(), make_party()
+    request = Embed(0, torch.arange(4), "predict")
+    over_bytes = decode(party.serve(encode(request)))
+    direct = twin.handle(request)
+    assert isinstance(over_bytes, Embeddings)
+    assert isinstance(direct, Embeddings)
+    assert torch.equal(over_bytes.values, direct.values)
+    assert isinstance(decode(party.serve(b"nonsense")), Refused)
+
+
+def test_a_kind_of_message_has_one_handler() -> None:
+    with pytest.raises(SettingsError, match="Two handlers serve 'Embed'"):
+
+        @handles(Embed)
+        def second(party: PassiveParty, message: Embed) -> Message:
+            return Done(message.step)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_a_breach_is_noticed_before_anything_is_kept(tmp_path: Path) -> None:
+    holdings = small_holdings(2)
+    party = build_passive(
+        "passive-1",
+        holdings.features["passive-1"],
+        holdings.config,
+        Place(torch.device("cuda")),
+        folder=tmp_path,
+    )
+    party.handle(Prepare(0, torch.arange(32), 10))
+    party.handle(Save(0, 1))
+    for rows, poison in ((torch.arange(4), float("nan")), (torch.tensor([0, 999]), 0.0)):
+        answer = party.handle(Embed(0, rows.cuda(), "train"))
+        assert isinstance(answer, Embeddings)
+        party.handle(Gradients(0, torch.full_like(answer.values, poison)))
+        assert all(torch.isfinite(w).all() for w in weights(party))
+        refusal(party.handle(Save(0, 2)))
+        assert isinstance(party.handle(Restore(0, 1)), Done)
+        assert isinstance(party.handle(Save(0, 2)), Done)
