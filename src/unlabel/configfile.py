@@ -60,7 +60,7 @@ def read_yaml(path: Path) -> object:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" near line {where.line + 1}" if where else ""
         raise SettingsError(f"'{path}' is not readable YAML{line}.") from error
@@ -96,6 +96,8 @@ def _explain(error: ValidationError) -> list[str]:
 def _accepts(item: Any) -> str:
     if item["type"] == "literal_error":
         return str(item["ctx"]["expected"])
+    if item["type"] == "is_instance_of":
+        return _EXPECTED.get(str(item["ctx"]["class"]).lower(), str(item["msg"]))
     kind = item["type"].removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float")
     return _EXPECTED.get(kind.split("_")[0], str(item["msg"]))
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -69,12 +70,20 @@ def unlabel(*words: object) -> Outcome:
 
 
 def in_shell(*words: object, cwd: Path, file_limit: int | None = None) -> Outcome:
-    """Run the command as a process of its own, which may write files of so many bytes."""
-    command = [sys.executable, "-c", "from unlabel.cli import main; main()", *map(str, words)]
+    """Run the installed command as a process of its own, which may write files of some size."""
+    script = Path(sys.executable).with_name("unlabel")
+    command = [str(script), *map(str, words)]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     if file_limit is not None:
-        limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit},) * 2); "
-        command[2] = limit + command[2]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120)
+        # Python ignores the signal of the limit, so that the write fails as on a full disk.
+        limited = (
+            "import resource; from unlabel.cli import main; "
+            f"resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit})); main()"
+        )
+        command = [sys.executable, "-c", limited, *map(str, words)]
+    done = subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
+    )
     return Outcome(done.returncode, done.stdout, done.stderr)
 
 

@@ -212,7 +212,7 @@ def test_cifar10_binary_files_are_read(tmp_path: Path) -> None:
     assert np.array_equal(data.x, x)
     assert np.array_equal(data.y, y)
     assert data.test.tolist() == [15, 16, 17]
-    assert data.augment == "crop-flip"
+    assert data.augment == "crop"
     assert (data.labels[0], data.labels[9]) == ("airplane", "truck")
 
 
@@ -295,7 +295,7 @@ def test_cifar100_takes_the_fine_labels(tmp_path: Path) -> None:
     assert np.array_equal(data.y, y)
     assert data.test.tolist() == [4, 5]
     assert data.labels[42] == "name_42"
-    assert data.augment == "crop-flip"
+    assert data.augment == "crop"
 
 
 def test_cifar100_says_where_it_can_be_had(tmp_path: Path) -> None:

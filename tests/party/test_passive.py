@@ -238,6 +238,7 @@ def test_a_kind_of_message_has_one_handler() -> None:
             return Done(message.step)
 
 
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu_a_breach_is_noticed_before_anything_is_kept(tmp_path: Path) -> None:
     holdings = small_holdings(2)

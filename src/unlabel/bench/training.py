@@ -28,6 +28,7 @@ class TrainingSettings:
     warmup: float = 0.0
     nesterov: bool = False
     schedule: str = "cosine"
+    augment: str = "auto"
     device: str = "cpu"
     precision: str = "float32"
     graphs: bool = False
@@ -70,6 +71,7 @@ def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) ->
         warmup=settings.warmup,
         nesterov=settings.nesterov,
         schedule=settings.schedule,
+        augment=settings.augment,
         device=settings.device,
         precision=settings.precision,
         graphs=settings.graphs,

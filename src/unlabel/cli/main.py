@@ -53,7 +53,7 @@ def root(
 def main() -> None:
     """Run the command line; an expected failure is one sentence and a non-zero exit."""
     try:
-        app()
+        app(prog_name="unlabel")
     except UnlabelError as error:
         messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
         sys.exit(1)

@@ -44,7 +44,7 @@ CACHED = Cached(
 def load(folder: Path | None = None) -> Dataset:
     """Read the official binary files from the folder, or the cached copy."""
     parts = CACHED.read() if folder is None else read_binary_folder(folder)
-    return Dataset("cifar10", parts.x, parts.y, LABELS, test=parts.test, augment="crop-flip")
+    return Dataset("cifar10", parts.x, parts.y, LABELS, test=parts.test, augment="crop")
 
 
 def fetch() -> Path:

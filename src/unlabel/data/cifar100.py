@@ -28,7 +28,7 @@ def load(folder: Path | None = None) -> Dataset:
         parts.y,
         _read_names(folder),
         test=parts.test,
-        augment="crop-flip",
+        augment="crop",
     )
 
 

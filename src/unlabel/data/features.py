@@ -92,7 +92,10 @@ class Scaling:
 
 
 def random_crop(images: Tensor, *, flip: bool) -> Tensor:
-    """Shift each image by up to `CROP` pixels, mirroring at its edges, and flip half of them.
+    """Shift each image by up to `CROP` pixels, mirroring at its edges; flip half if asked to.
+
+    A party can flip only its own part of an image. On halves of CIFAR-10 that costs accuracy, so
+    no built-in dataset asks for it.
 
     The whole batch is one gather; the result lies in memory channels last.
     """

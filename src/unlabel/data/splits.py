@@ -79,10 +79,13 @@ def part_widths(parties: Parties, available: int, *, active_part: bool = False) 
     for name in parties:
         check_name(name)
     _check_count(len([name for name in parties if name != ACTIVE]))
-    if any(width < 1 for width in parties.values()) or sum(parties.values()) > available:
+    widths = list(parties.values())
+    if min(widths) < 1:
+        raise SettingsError(f"Expected parts at least 1 wide but got the widths {widths}.")
+    if sum(widths) > available:
         raise SettingsError(
-            f"Expected widths of at least 1 that add up to at most {available} "
-            f"but got {list(parties.values())}."
+            f"Expected widths that add up to at most {available}, the width of the features, "
+            f"but got {widths}."
         )
     return dict(parties)
 

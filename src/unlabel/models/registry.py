@@ -95,7 +95,7 @@ def embedding_width(bottom: nn.Module, shape: Shape) -> int:
         with torch.no_grad():
             out = bottom(torch.zeros(2, *shape, device=device))
     except Exception as error:
-        raise ModelError(f"it fails on rows of shape {list(shape)} ({_why(error)}).") from error
+        raise ModelError(f"it fails on rows of shape {list(shape)} ({why(error)}).") from error
     finally:
         bottom.train(was_training)
     if not isinstance(out, torch.Tensor) or out.dim() != 2 or out.shape[0] != 2:
@@ -114,7 +114,7 @@ def _of_user(name: str, **offered: Any) -> nn.Module:
         module = importlib.import_module(module_name)
     except Exception as error:  # the user's own code may fail in any way
         raise ModelError(
-            f"Model '{name}': cannot import '{module_name}' ({_why(error)})."
+            f"Model '{name}': cannot import '{module_name}' ({why(error)})."
         ) from error
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
     if function_name not in known:
@@ -125,7 +125,7 @@ def _of_user(name: str, **offered: Any) -> nn.Module:
         model = function(**{k: v for k, v in offered.items() if k in declared})
     except Exception as error:
         raise ModelError(
-            f"Model '{name}' cannot be called with {', '.join(offered)}: {_why(error)}."
+            f"Model '{name}' cannot be called with {', '.join(offered)}: {why(error)}."
         ) from error
     if not isinstance(model, nn.Module):
         raise ModelError(
@@ -134,7 +134,8 @@ def _of_user(name: str, **offered: Any) -> nn.Module:
     return model
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """Return the first line of what an error says, with its name where that is needed."""
     first = str(error).splitlines()[0].rstrip(".") if str(error) else ""
     known = isinstance(error, ImportError | RuntimeError | TypeError) and first
     return first if known else f"{type(error).__name__}: {first}"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unlabel.errors import ModelError, SettingsError, unknown
-from unlabel.models.registry import TOPS, build_top
+from unlabel.models.registry import TOPS, build_top, why
 
 Combine = Literal["concat", "sum"]
 
@@ -75,15 +75,14 @@ def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> No
     try:
         with torch.no_grad():
             out = top([torch.zeros(2, width) for width in widths])
-    except (RuntimeError, ValueError, TypeError) as error:
+    except Exception as error:  # the user's code may raise anything
         raise ModelError(
-            f"Top model '{name}' fails on embeddings of widths {list(widths)} "
-            f"({str(error).splitlines()[0]})."
+            f"Top model '{name}' fails on embeddings of widths {list(widths)} ({why(error)})."
         ) from error
     finally:
         top.train()
-    if list(out.shape) != [2, labels]:
+    got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+    if got != [2, labels]:
         raise ModelError(
-            f"Top model '{name}': expected logits of shape [2, {labels}] for 2 rows "
-            f"but got {list(out.shape)}."
+            f"Top model '{name}': expected logits of shape [2, {labels}] for 2 rows but got {got}."
         )

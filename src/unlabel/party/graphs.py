@@ -46,6 +46,9 @@ class Replay:
 
     def _capture(self, x: Tensor) -> None:
         self._shape = x.shape
+        # Capture runs on a stream of its own, and PyTorch would warn of that at every step.
+        if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):
+            torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         # Capture runs the model a few times; what that does to running statistics is undone.
         before = {name: buffer.clone() for name, buffer in self._module.named_buffers()}
         call = _Call(self._module)

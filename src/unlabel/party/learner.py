@@ -112,6 +112,8 @@ class Bottom(Learner):
         super().__init__(module, settings, stream=stream, place=place)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
+        # All parties crop by one stream, so that the parts of an image move together.
+        self._crops = Stream(stream.seed, "crops")
         self._replay = Replay(self.module) if place.graphs else None
 
     def add_table(self, name: str, features: Features) -> None:
@@ -127,9 +129,11 @@ class Bottom(Learner):
         """Return the embeddings of rows, in training with the graph that leads back to them."""
         if self.scaling is None:
             raise CheckpointError("nothing was prepared or restored yet.")
-        self.begin(mode, step)
         with torch.set_grad_enabled(mode == "train"):
+            if mode == "train":
+                self._crops.start(step, self.place.device)
             x = self.tables[table].batch(rows, augment=mode == "train")
+            self.begin(mode, step)
             x = self.scaling.apply(x)
             if x.dim() == 4 and self.place.device.type == "cuda":
                 x = x.contiguous(memory_format=torch.channels_last)

@@ -1,0 +1,161 @@
+"""The other benches in a tiny setting, and how a bench is called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from unlabel.bench.__main__ import main
+from unlabel.bench.provenance import provenance
+from unlabel.bench.registry import BENCHES
+from unlabel.bench.settings import parse_settings
+from unlabel.bench.split_overhead import SplitOverheadSettings
+from unlabel.bench.training import TrainingSettings
+from unlabel.errors import SettingsError
+
+
+def test_every_bench_says_what_it_measures() -> None:
+    assert {"fuzz-wire", "split-overhead", "training"} <= set(BENCHES.names())
+    for name in BENCHES.names():
+        assert BENCHES.get(name).about
+        assert BENCHES.get(name).settings.__doc__
+
+
+def test_split_overhead_compares_both_ways_of_training() -> None:
+    bench = BENCHES.get("split-overhead")
+    settings = SplitOverheadSettings(
+        parties=(1, 2), model="mlp", size=8, rows=32, batch=16, repeats=1
+    )
+    said: list[str] = []
+    found = bench.run(settings, said.append)
+    assert list(found["ratios"]) == ["1", "2"]
+    for figures in found["ratios"].values():
+        assert 0 < figures["lowest"] <= figures["highest"]
+        assert figures["ratio"] > 0
+        assert figures["repeats"] == 1
+    assert said[0].startswith("K = 1: repeat 0")
+    lines = bench.table(found)
+    assert lines[0][0] == "passive parties"
+    assert [line[0] for line in lines[1:]] == ["1", "2"]
+    json.dumps(found)
+
+
+def test_training_reports_every_seed() -> None:
+    bench = BENCHES.get("training")
+    settings = TrainingSettings(epochs=1, batch=256, model="mlp", seeds=(3, 4))
+    said: list[str] = []
+    found = bench.run(settings, said.append)
+    assert [one["seed"] for one in found["runs"]] == [3, 4]
+    for one in found["runs"]:
+        assert 0 < one["accuracy"] <= 1
+        assert len(one["per_label_accuracy"]) == 10
+        assert len(one["epoch_seconds"]) == 1
+        assert one["rows"] > 1_000
+    accuracies = [one["accuracy"] for one in found["runs"]]
+    assert found["accuracy_mean"] == pytest.approx(sum(accuracies) / 2)
+    assert found["accuracy_deviation"] >= 0
+    assert len(said) == 2
+    assert [line[0] for line in bench.table(found)] == ["seed", "3", "4"]
+    json.dumps(found)
+
+
+def test_one_seed_has_no_deviation() -> None:
+    settings = TrainingSettings(epochs=1, batch=256, model="mlp")
+    found = BENCHES.get("training").run(settings, lambda _: None)
+    assert found["accuracy_deviation"] is None
+
+
+# --- settings ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Every:
+    """A setting of each sort."""
+
+    count: int = 1
+    rate: float = 0.5
+    name: str = "a"
+    fast: bool = False
+    parts: tuple[int, ...] = (1,)
+
+
+def test_settings_are_read_by_their_type() -> None:
+    words = ["count=3", "rate=1e-3", "name=b=c", "fast=true", "parts=1,2,8"]
+    assert parse_settings(Every, words) == Every(3, 1e-3, "b=c", True, (1, 2, 8))
+    assert parse_settings(Every, []) == Every()
+    assert parse_settings(Every, ["count=1", "count=2"]).count == 2
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("count", "Expected a setting like count=VALUE but got 'count'."),
+        ("", "Expected a setting like count=VALUE but got ''."),
+        ("cuont=1", "Unknown setting 'cuont'. Did you mean 'count'?"),
+        ("=1", "Unknown setting ''. Known: count, fast, name, parts, rate."),
+        ("count=1.5", "Expected `count` to be int but got '1.5'."),
+        ("count=", "Expected `count` to be int but got ''."),
+        ("rate=fast", "Expected `rate` to be float but got 'fast'."),
+        ("fast=yes", "Expected `fast` to be true or false but got 'yes'."),
+        ("parts=1,,2", "Expected `parts` to be "),
+        ("parts=1-2", "Expected `parts` to be "),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named(word: str, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        parse_settings(Every, [word])
+    assert str(caught.value).startswith(message)
+
+
+# --- the command ---------------------------------------------------------------------------
+
+
+def test_provenance_says_how_to_repeat_a_measurement() -> None:
+    found = provenance(Every(count=9))
+    assert found["settings"]["count"] == 9
+    assert set(found) == {"settings", "command", "date", "commit", "machine", "versions"}
+    assert {"unlabel", "python", "torch", "numpy", "safetensors"} <= set(found["versions"])
+    json.dumps(found)
+
+
+def test_the_commit_can_be_named_where_there_is_no_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNLABEL_COMMIT", "abc123")
+    assert provenance(Every())["commit"] == "abc123"
+
+
+def test_a_bench_runs_as_a_module_and_prints_json(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unlabel.bench", "fuzz-wire", "count=40", "seed=2"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert (found["bench"], found["inputs"], found["violations"]) == ("fuzz-wire", 40, [])
+    assert found["settings"] == {"count": 40, "seed": 2}
+    assert found["command"].endswith("fuzz-wire count=40 seed=2")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Error: Unknown bench '?'."),
+        (["fuz-wire"], "Error: Unknown bench 'fuz-wire'. Did you mean 'fuzz-wire'?"),
+        (["fuzz-wire", "cont=1"], "Error: Unknown setting 'cont'. Did you mean 'count'?"),
+        (["fuzz-wire", "count=x"], "Error: Expected `count` to be int but got 'x'."),
+    ],
+)
+def test_a_wrong_command_says_what_is_wrong(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(message)
