@@ -73,7 +73,7 @@ def in_shell(*words: object, cwd: Path, file_limit: int | None = None) -> Outcom
     """Run the installed command as a process of its own, which may write files of some size."""
     script = Path(sys.executable).with_name("unlabel")
     command = [str(script), *map(str, words)]
-    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     if file_limit is not None:
         # Python ignores the signal of the limit, so that the write fails as on a full disk.
         limited = (
@@ -85,6 +85,15 @@ def in_shell(*words: object, cwd: Path, file_limit: int | None = None) -> Outcom
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Compute on one thread, so that small trainings do not wait for a busy second core."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def contents(folder: Path) -> dict[str, str]:

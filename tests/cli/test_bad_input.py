@@ -18,10 +18,13 @@ from cli.command_line import (
     in_shell,
     no_cuda,
     nothing_written,
+    one_thread,
     unlabel,
     user_module,
     write_tables,
 )
+
+__all__ = ["one_thread"]  # a fixture for every test here
 
 
 @pytest.fixture(autouse=True)

@@ -17,12 +17,15 @@ from cli.command_line import (
     contents,
     in_shell,
     nothing_written,
+    one_thread,
     unlabel,
     user_module,
     write_tables,
 )
 
 from unlabel import __version__
+
+__all__ = ["one_thread"]  # a fixture for every test here
 
 
 @pytest.fixture(autouse=True)
