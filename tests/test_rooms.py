@@ -22,7 +22,7 @@ ROOMS = (
 #: What every room may import.
 COMMON = {"errors", "registry", "files", "_version"}
 #: The house's front: `import unlabel` itself, and the files it is made of.
-FRONT = {"federation", "configfile", ""}
+FRONT = {"federation", "configfile", "runfolder", ""}
 #: Rooms that may come in through the front; the front may look into all others.
 GUESTS = {"bench", "cli"}
 #: Files that only start a program.

@@ -64,3 +64,10 @@ def unknown(what: str, got: object, known: Iterable[str]) -> str:
     near = get_close_matches(str(got), names, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     return f"Unknown {what} '{got}'.{hint} Known: {', '.join(names)}."
+
+
+def why(error: Exception) -> str:
+    """Return the first line of what an error says, with its name where that is needed."""
+    first = str(error).splitlines()[0].rstrip(".") if str(error) else ""
+    known = isinstance(error, ImportError | RuntimeError | TypeError) and first
+    return first if known else f"{type(error).__name__}: {first}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -14,9 +13,9 @@ import torch
 from unlabel.data import ACTIVE, Features, Parties
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
-from unlabel.files import write_atomically, writing
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
+from unlabel.runfolder import expect_usable, start_folder, write_config
 from unlabel.train import (
     Evaluation,
     Holdings,
@@ -35,9 +34,6 @@ from unlabel.train.loading import match_tables, new_features, table_features
 
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
-#: What a run writes into its folder, and a party into its own.
-RUN_FILES = {"config.yaml", "metrics.jsonl"}
-PARTY_FILES = {"versions", "transcript.jsonl"}
 NEEDS_FOLDER = "Early stopping (`patience`) needs a folder, to return to the best version."
 
 
@@ -135,16 +131,13 @@ class Federation:
         path = Path(folder) if folder is not None else None
         config = config.under(Path.cwd())
         if path is not None:
-            _expect_usable(path, overwrite=overwrite)
+            expect_usable(path, overwrite=overwrite)
         if path is None and config.train.patience:
             raise SettingsError(NEEDS_FOLDER)
         holdings = load_holdings(config)
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         if path is not None:
-            if overwrite and path.exists():
-                with writing(path):
-                    shutil.rmtree(path)
-            _write_config(path, holdings.config)
+            start_folder(path, holdings.config, overwrite=overwrite)
         return cls(holdings, active, passives, path)
 
     @classmethod
@@ -241,7 +234,7 @@ class Federation:
         if self.folder is not None:
             if self.active.common_versions():
                 raise SettingsError("A run that has begun trains with the settings it began with.")
-            _write_config(self.folder, config)
+            write_config(self.folder, config)
         elif settings.patience:
             raise SettingsError(NEEDS_FOLDER)
         self.holdings = replace(self.holdings, config=config)
@@ -289,39 +282,3 @@ def make_settings(given: Mapping[str, Any]) -> TrainSettings:
 
 def _as_dict(settings: TrainSettings) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
-
-
-def _expect_usable(folder: Path, *, overwrite: bool) -> None:
-    """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RunError(f"'{folder}' is a file, not a run folder; choose another --out.")
-    held = sorted(folder.iterdir())
-    if overwrite:
-        # All of it will be deleted, so a single file that no run writes is reason to refuse.
-        strange = [path.name for path in held if not _is_of_run(path)]
-        if strange:
-            raise RunError(
-                f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
-                f"overwritten; choose another --out."
-            )
-    # A run that was killed before its first file was whole left nothing to go on with.
-    elif [path.name for path in held] != ["config.yaml.part"]:
-        raise RunError(
-            f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
-            f"it, or choose another --out."
-        )
-
-
-def _is_of_run(path: Path) -> bool:
-    if path.is_dir():
-        return path.name == "tensorboard" or not {p.name for p in path.iterdir()} - PARTY_FILES
-    return path.name.removesuffix(".part") in RUN_FILES
-
-
-def _write_config(folder: Path, config: RunConfig) -> None:
-    # Imported late: pydantic and YAML are not needed to train in memory.
-    from unlabel.configfile import dump_config
-
-    write_atomically(folder / "config.yaml", dump_config(config).encode())

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlabel.bench import fuzz_wire
+from unlabel.bench import fuzz_judge, fuzz_wire
 from unlabel.bench.fuzz_inputs import MAKERS, WIDTH, inputs
 from unlabel.bench.fuzz_wire import (
     FuzzWireSettings,
@@ -21,15 +21,17 @@ from unlabel.bench.fuzz_wire import (
     table,
 )
 from unlabel.errors import WireError
-from unlabel.party import Guard, PassiveParty
+from unlabel.party import Guard, PassiveParty, Policy
 from unlabel.wire import (
     MESSAGES,
     Done,
     Embed,
+    Embeddings,
     Gradients,
     Message,
     Prepare,
     Refused,
+    Restore,
     Save,
     decode,
     kind_of,
@@ -45,7 +47,7 @@ def silent(text: str) -> None:
 @pytest.fixture(autouse=True)
 def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every violation, not only the first ones."""
-    monkeypatch.setattr(fuzz_wire, "KEPT", 10_000)
+    monkeypatch.setattr(fuzz_judge, "KEPT", 10_000)
 
 
 def blamed(*parties: PassiveParty, count: int = 600) -> set[str]:
@@ -113,6 +115,9 @@ class NoRules(Guard):
     def check_gradients(self, message: Gradients, embeddings: Tensor) -> Tensor:
         return message.values.to(embeddings.dtype)
 
+    def check_embeddings(self, embeddings: Tensor) -> None:
+        pass
+
 
 def test_a_party_without_rules_is_caught(tmp_path: Path) -> None:
     ordinary, narrow = make_party(folder=tmp_path), make_narrow_party()
@@ -124,7 +129,7 @@ def test_a_party_without_rules_is_caught(tmp_path: Path) -> None:
     assert "embedded too many rows, none, or rows that do not exist" in found
     found = blamed(ordinary)
     assert "took gradients that are too large or not finite" in found
-    assert "weights are not finite" in found
+    assert "sent embeddings that are not finite" in found
     assert any(what.startswith("raised ") for what in found)
 
 
@@ -208,7 +213,7 @@ def test_a_broken_party_is_caught(tmp_path: Path, kind: type[PassiveParty], what
 
 
 def test_a_slow_party_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz_wire, "SLOW_S", 0.03)
+    monkeypatch.setattr(fuzz_judge, "SLOW_S", 0.03)
     found = blamed(make_party(Sleepy, folder=tmp_path), count=200)
     assert found
     assert all(what.startswith("took 0.") for what in found)
@@ -220,7 +225,7 @@ def test_growing_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_violation_shows_its_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz_wire, "KEPT", 20)
+    monkeypatch.setattr(fuzz_judge, "KEPT", 20)
     party = make_party(Crashing, folder=tmp_path)
     found = fuzz([party], FuzzWireSettings(count=300, seed=1), silent)["violations"]
     assert len(found) == 20
@@ -232,15 +237,20 @@ def test_a_violation_shows_its_input(tmp_path: Path, monkeypatch: pytest.MonkeyP
             decode(bytes.fromhex(violation["input"]))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the policy bounds each message, and the weights outgrow their numbers"
-)
-def test_gradients_within_the_policy_leave_the_weights_finite() -> None:
-    party = make_party()
+def test_a_party_that_allowed_gradients_made_diverge_sends_and_keeps_nothing_of_it(
+    tmp_path: Path,
+) -> None:
+    party = make_party(folder=tmp_path, policy=Policy(max_gradient_norm=1_000.0))
     party.handle(Prepare(0, torch.arange(40), 1_000))
+    party.handle(Save(0, 1))
     with fuzz_wire.quiet():
-        for step in range(20):
+        for step in range(40):
             party.handle(Embed(step, torch.arange(4), "train"))
             values = torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(step))
             party.handle(Gradients(step, values / values.norm() * 999))
-    assert all(weights.isfinite().all() for weights in party.bottom.module.parameters())
+        for request in (Embed(0, torch.arange(4), "predict"), Save(0, 2)):
+            answer = party.handle(request)
+            assert isinstance(answer, Refused)
+            assert "diverged" in answer.reason
+    assert isinstance(party.handle(Restore(0, 1)), Done)
+    assert isinstance(party.handle(Embed(0, torch.arange(4), "predict")), Embeddings)

@@ -448,7 +448,7 @@ def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
     unlabel("demo", "--out", "page")
     page = unlabel("demo", "--out", "page")
     assert page.code == 0
-    for words in ("Together they know more", "unlabel evaluate page", "raw pixels sent"):
+    for words in ("Together they know more", "unlabel evaluate page", "what it sent"):
         assert words in page.out
 
 

@@ -106,7 +106,7 @@ def test_gradients_that_are_not_finite_or_too_large_change_nothing(poison: float
     values[2, 3] = poison
     before = weights(party)
     reason = refusal(party.handle(Gradients(0, values)))
-    assert reason == "it takes finite gradients of norm 1000 at most."
+    assert reason == "it takes finite gradients of norm 100 at most."
     assert same(before, weights(party))
 
 

@@ -83,7 +83,7 @@ def frame(header: bytes, body: bytes, version: int = 1) -> bytes:
 
 
 def framed(header: object, **tensors: Tensor) -> bytes:
-    return frame(json.dumps(header).encode(), save(tensors))
+    return frame(json.dumps(header, separators=(",", ":")).encode(), save(tensors))
 
 
 @st.composite
@@ -329,6 +329,16 @@ def test_steps_are_counted_from_0() -> None:
     assert refused(framed({"kind": "Describe", "step": -1})) == expected
     with pytest.raises(WireError, match="counted from 0"):
         encode(Describe(-1))
+
+
+def test_nothing_hides_in_blanks_repeated_keys_or_metadata() -> None:
+    header, rows = {"kind": "Prepare", "step": 0, "steps": 1}, {"rows": torch.arange(2)}
+    tight = json.dumps(header, separators=(",", ":"))
+    decode(frame(tight.encode(), save(rows)))
+    expected = "This Prepare carries bytes that belong to none of its fields."
+    for loose in (json.dumps(header), tight + " ", tight.replace("{", '{"step":7,', 1)):
+        assert refused(frame(loose.encode(), save(rows))) == expected
+    assert refused(frame(tight.encode(), save(rows, metadata={"note": "x"}))) == expected
 
 
 # --- the tensors ---------------------------------------------------------------------------

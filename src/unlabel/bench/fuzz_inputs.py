@@ -36,8 +36,9 @@ from unlabel.wire import (
 #: What the parties under test hold.
 ROWS, COLUMNS, WIDTH = 40, 6, 32
 TABLES = ("main", "new")
-#: Norm of honest gradients. The policy allows more, but its limit bounds one message, not the sum.
-HONEST_NORM = 0.05
+#: Norm of honest gradients, and of those that the policy just allows: a few of them make a model
+#: diverge, and then the party must neither send nor keep what has become of it.
+HONEST_NORM, ALLOWED_NORM = 0.05, 99.0
 
 Maker = Callable[[Random], list[bytes]]
 
@@ -168,7 +169,7 @@ def bodies(rng: Random) -> list[bytes]:
     table = {name: entry}
     if rng.random() < 0.3:
         table |= {rng.choice(("rows", "values", "more", "__metadata__")): {**entry}}
-    text = json.dumps(table).encode() + b" " * rng.randrange(8)
+    text = compact(table) + b" " * rng.randrange(8)
     wrong = rng.choice((0, len(text) + 1, 100_000_001, 2**32, 2**63, 2**64 - 1))
     told = len(text) if rng.random() < 0.6 else wrong
     return [frame(header, struct.pack("<Q", told) + text + rng.randbytes(size))]
@@ -202,7 +203,7 @@ def rows(rng: Random) -> list[bytes]:
         )
     )
     asked["step"] = rng.choice((0, 1, 7, -1, -(2**63), 2**63 - 1))
-    return [frame(json.dumps(asked).encode(), save({"rows": rng.choice(wrong)}))]
+    return [frame(compact(asked), save({"rows": rng.choice(wrong)}))]
 
 
 def training(rng: Random) -> list[bytes]:
@@ -226,7 +227,7 @@ def _hostile_gradients(rng: Random, step: int, shape: tuple[int, int]) -> tuple[
     )
     steps = (step,) * 6 + (step + 1, step - 1, 0, -step, -1, 2**63 - 1, -(2**63))
     header = {"kind": "Gradients", "step": rng.choice(steps)}
-    return json.dumps(header).encode(), save({"values": rng.choice(values).contiguous()})
+    return compact(header), save({"values": rng.choice(values).contiguous()})
 
 
 def versions(rng: Random) -> list[bytes]:
@@ -261,6 +262,11 @@ MAKERS: tuple[Maker, ...] = (
     *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies),
     *(rows, rows, training, training, versions, answers, sensible),
 )
+
+
+def compact(header: object) -> bytes:
+    """Return a header in the one form that is read at all."""
+    return json.dumps(header, separators=(",", ":")).encode()
 
 
 def parts(message: Message) -> tuple[bytes, bytes]:
@@ -309,4 +315,5 @@ def _answer(rng: Random) -> Message:
 def _random(rng: Random, *shape: int) -> Tensor:
     generator = torch.Generator().manual_seed(rng.getrandbits(62))
     values = torch.randn(shape, generator=generator)
-    return values * (HONEST_NORM * rng.random() / max(float(values.norm()), 1e-6))
+    norm = ALLOWED_NORM if rng.random() < 0.05 else HONEST_NORM * rng.random()
+    return values * (norm / max(float(values.norm()), 1e-6))

@@ -23,7 +23,7 @@ def provenance(settings: Any) -> dict[str, Any]:
     """Return what somebody needs to repeat a measurement."""
     return {
         "settings": asdict(settings),
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": " ".join([_program(), *sys.argv[1:]]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "machine": _machine(),
@@ -33,6 +33,11 @@ def provenance(settings: Any) -> dict[str, Any]:
             **{name: found for name in PACKAGES if (found := _version(name))},
         },
     }
+
+
+def _program() -> str:
+    name = Path(sys.argv[0]).name
+    return "python -m unlabel.bench" if name == "__main__.py" else name
 
 
 def _machine() -> dict[str, Any]:

@@ -34,7 +34,7 @@ class SplitOverheadSettings:
     size     height and width of the images
     rows     rows an epoch
     batch    rows a step
-    repeats  epochs measured of each kind, in turns; at least 7
+    repeats  epochs measured of each kind, in turns
     """
 
     parties: tuple[int, ...] = (1, 2, 4, 8)

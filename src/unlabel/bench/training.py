@@ -29,6 +29,7 @@ class TrainingSettings:
     nesterov: bool = False
     schedule: str = "cosine"
     augment: str = "auto"
+    validation: float = 0.0
     device: str = "cpu"
     precision: str = "float32"
     graphs: bool = False
@@ -75,7 +76,7 @@ def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) ->
         device=settings.device,
         precision=settings.precision,
         graphs=settings.graphs,
-        validation=0.0,
+        validation=settings.validation,
         seed=seed,
     )
     history = federation.train(watchers=[_Say(say, seed)]).history
@@ -84,6 +85,7 @@ def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) ->
         "seed": seed,
         "accuracy": found.accuracy,
         "per_label_accuracy": list(found.per_label_accuracy),
+        "validation_accuracy": history[-1].validation_accuracy,
         "train_loss": history[-1].loss,
         "rows": len(federation.holdings.rows.train),
         "last_epoch_seconds": history[-1].seconds,

@@ -11,10 +11,20 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel.cli.output import Json, amount, make_table, messages, percent, print_json, results
+from unlabel.cli.output import (
+    Json,
+    amount,
+    make_table,
+    messages,
+    percent,
+    print_json,
+    results,
+    to_svg,
+)
 from unlabel.cli.progress import ProgressBar
 from unlabel.data import Features
 from unlabel.federation import Federation
+from unlabel.files import write_atomically
 from unlabel.models import ModelSettings
 from unlabel.party import PassiveParty
 from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, load_holdings
@@ -25,6 +35,9 @@ EPOCHS = 15
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the run.")] = Path("runs/demo"),
     seed: Annotated[int, typer.Option(help="Names every random draw.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option(help="Also keep what is shown as an SVG picture.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Train two parties on bundled data and show what each saw; well under a minute.
@@ -56,7 +69,10 @@ def demo(
             }
         )
         return
-    results.print(_page(alone, found.accuracy, wire, out))
+    page = _page(alone, found.accuracy, wire, out)
+    results.print(page)
+    if picture is not None:
+        write_atomically(picture, to_svg(page, "unlabel demo").encode())
 
 
 def _train_alone(holdings: Holdings, name: str) -> float:
@@ -83,14 +99,14 @@ def _page(alone: dict[str, float], together: float, wire: dict[str, Any], out: P
     who = [["who trains", "test accuracy"]]
     who += [[f"label holder + {name} half", percent(accuracy)] for name, accuracy in alone.items()]
     who.append(["[bold]label holder + left half + right half[/]", f"[bold]{percent(together)}[/]"])
-    crossed = [["party", "messages", "received", "sent", "raw pixels sent"]]
+    crossed = [["party", "messages", "received", "sent", "what it sent"]]
     crossed += [
         [
             name,
             f"{seen['messages']:,}",
             amount(seen["bytes_received"]),
             amount(seen["bytes_sent"]),
-            "0",
+            ", ".join(seen["kinds_sent"]),
         ]
         for name, seen in wire.items()
     ]
@@ -99,10 +115,9 @@ def _page(alone: dict[str, float], together: float, wire: dict[str, Any], out: P
         "right halves, a third the labels. Nobody shows the others their data."
     )
     next_steps = Text(
-        f"The run is in {out}: one subfolder a party, each with its own checkpoint and a\n"
-        f"transcript of all it was asked. Next:\n"
-        f"  unlabel evaluate {out}     accuracy label by label\n"
-        f"  unlabel train --help{' ' * max(1, len(str(out)) - 2)}your own data and models",
+        f"{out} has one subfolder a party, with its checkpoint and its transcript.\n"
+        f"unlabel evaluate {out}    accuracy label by label\n"
+        f"unlabel train --help          your own data and models"
     )
     return Group(
         Panel(about, title="unlabel demo", title_align="left"),

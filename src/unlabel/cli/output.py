@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -63,3 +65,10 @@ def amount(count: float) -> str:
             break
         count /= 1000
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def to_svg(shown: RenderableType, title: str) -> str:
+    """Return what a terminal would show as a picture that needs no font from elsewhere."""
+    console = Console(record=True, width=88, file=io.StringIO(), highlight=False)
+    console.print(shown)
+    return re.sub(r"@font-face\s*{.*?}", "", console.export_svg(title=title), flags=re.DOTALL)

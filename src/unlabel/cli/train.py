@@ -170,7 +170,8 @@ def open_or_create(
     described = file is not None or any(value is not None for value in given.values())
     if resume and (run / "config.yaml").is_file():
         if described:
-            expect_same(make_config(file, given), read_run_config(run), run)
+            base = file if file is not None or given["data"] is not None else run / "config.yaml"
+            expect_same(make_config(base, given), read_run_config(run), run)
         return Federation.open(run, record=record, resume=True)
     if not described:
         raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from unlabel.errors import ModelError, SettingsError, unknown
+from unlabel.errors import ModelError, SettingsError, unknown, why
 from unlabel.registry import Registry
 
 Shape = tuple[int, ...]
@@ -132,13 +132,6 @@ def _of_user(name: str, **offered: Any) -> nn.Module:
             f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
         )
     return model
-
-
-def why(error: Exception) -> str:
-    """Return the first line of what an error says, with its name where that is needed."""
-    first = str(error).splitlines()[0].rstrip(".") if str(error) else ""
-    known = isinstance(error, ImportError | RuntimeError | TypeError) and first
-    return first if known else f"{type(error).__name__}: {first}"
 
 
 def need_image(name: str, shape: Shape) -> Shape:

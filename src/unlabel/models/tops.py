@@ -8,8 +8,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from unlabel.errors import ModelError, SettingsError, unknown
-from unlabel.models.registry import TOPS, build_top, why
+from unlabel.errors import ModelError, SettingsError, unknown, why
+from unlabel.models.registry import TOPS, build_top
 
 Combine = Literal["concat", "sum"]
 

@@ -60,21 +60,22 @@ class CheckpointStore:
         """Return a state and its facts, or say by name what is wrong with it."""
         manifest = self._read_manifest(version)
         path = self._tensors(version)
+        name = self._name(path)
         try:
             data = path.read_bytes()
         except OSError as error:
             raise CheckpointError(
-                f"Checkpoint '{path}' cannot be read ({error.strerror})."
+                f"Checkpoint '{name}' cannot be read ({error.strerror})."
             ) from error
         if sha256(data) != manifest["sha256"]:
             raise CheckpointError(
-                f"Checkpoint '{path}' is truncated or was changed: its hash is not the one in its "
+                f"Checkpoint '{name}' is truncated or was changed: its hash is not the one in its "
                 f"manifest; restore it from a backup or train again."
             )
         try:
             return load(data), manifest["facts"]
         except SafetensorError as error:
-            raise CheckpointError(f"Checkpoint '{path}' is not in safetensors form.") from error
+            raise CheckpointError(f"Checkpoint '{name}' is not in safetensors form.") from error
 
     def restore(self, version: int, give: Callable[[dict[str, Tensor]], None]) -> dict[str, Any]:
         """Hand a state over and return its facts; weights that do not fit are named by file."""
@@ -82,7 +83,8 @@ class CheckpointStore:
         try:
             give(tensors)
         except CheckpointError as error:
-            raise CheckpointError(f"Checkpoint '{self._tensors(version)}': {error}") from error
+            name = self._name(self._tensors(version))
+            raise CheckpointError(f"Checkpoint '{name}': {error}") from error
         return facts
 
     def keep(self, versions: tuple[int, ...]) -> None:
@@ -94,30 +96,35 @@ class CheckpointStore:
 
     def _read_manifest(self, version: int) -> dict[str, Any]:
         path = self._manifest(version)
+        name = self._name(path)
         try:
             manifest = json.loads(path.read_text(encoding="utf-8"))
             seal = manifest.pop("manifest_sha256")
         except OSError as error:
             raise CheckpointError(
-                f"Checkpoint manifest '{path}' cannot be read ({error.strerror})."
+                f"Checkpoint manifest '{name}' cannot be read ({error.strerror})."
             ) from error
         except (ValueError, KeyError, AttributeError, TypeError) as error:
             raise CheckpointError(
-                f"Checkpoint manifest '{path}' is truncated or was changed."
+                f"Checkpoint manifest '{name}' is truncated or was changed."
             ) from error
         if manifest.get("schema") != SCHEMA:
             raise CheckpointError(
-                f"Checkpoint manifest '{path}' has schema {manifest.get('schema')}, and this "
+                f"Checkpoint manifest '{name}' has schema {manifest.get('schema')}, and this "
                 f"version of unlabel reads schema {SCHEMA}."
             )
         if seal != _seal(manifest):
-            raise CheckpointError(f"Checkpoint manifest '{path}' is truncated or was changed.")
+            raise CheckpointError(f"Checkpoint manifest '{name}' is truncated or was changed.")
         for what, own in (("party", self.party), ("model", self.model), ("version", version)):
             if manifest[what] != own:
                 raise CheckpointError(
-                    f"Checkpoint '{path}' is of {what} '{manifest[what]}', not '{own}'."
+                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'."
                 )
         return dict(manifest)
+
+    def _name(self, path: Path) -> str:
+        """Return the file's name within the run: a refusal tells nobody how a disk is laid out."""
+        return f"{self.party}/{path.parent.name}/{path.name}"
 
     def _tensors(self, version: int) -> Path:
         return self.folder / f"{version:06d}.safetensors"

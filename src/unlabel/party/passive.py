@@ -15,6 +15,7 @@ from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, handler_of
 from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
+from unlabel.wire.messages import MAX_TEXT
 
 log = logging.getLogger("unlabel.party")
 
@@ -91,4 +92,5 @@ class PassiveParty:
 
     def _refuse(self, message: Message, reason: str) -> Refused:
         log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
-        return Refused(message.step if type(message.step) is int else 0, reason)
+        step = message.step if type(message.step) is int and message.step >= 0 else 0
+        return Refused(step, reason[:MAX_TEXT])

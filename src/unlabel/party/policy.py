@@ -14,6 +14,8 @@ from unlabel.wire import MESSAGES, Embed, Gradients, Message, Prepare, kind_of
 #: What a passive party serves unless its owner says otherwise.
 SERVES = ("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep")
 
+DIVERGED = "its weights have diverged and are not finite; restore a version."
+
 
 @dataclass(frozen=True)
 class Policy:
@@ -27,7 +29,7 @@ class Policy:
 
     serves: tuple[str, ...] = SERVES
     max_rows: int = 16_384
-    max_gradient_norm: float = 1_000.0
+    max_gradient_norm: float = 100.0
     max_versions: int = 8
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
@@ -84,6 +86,16 @@ class Guard:
         self._demand(within, f"it takes finite gradients of norm {limit:g} at most.")
         return values if values.device.type == "cpu" else torch.where(within, values, 0.0)
 
+    def check_embeddings(self, embeddings: Tensor) -> None:
+        """Refuse to send what is not finite: gradients within the rules can still diverge.
+
+        Such a state is not kept either, so the breach is remembered until the party returns to
+        a version from before it.
+        """
+        finite = torch.isfinite(embeddings).all()
+        self._remember(finite, DIVERGED)
+        self._demand(finite, DIVERGED)
+
     def settle(self) -> None:
         """Refuse if a breach was flagged since the last reset."""
         for reason, flag in self._breaches.items():
@@ -98,7 +110,11 @@ class Guard:
         if holds.device.type == "cpu":
             if not bool(holds):
                 raise PartyRefused(reason)
-        elif reason in self._breaches:
+        else:
+            self._remember(holds, reason)
+
+    def _remember(self, holds: Tensor, reason: str) -> None:
+        if reason in self._breaches:
             self._breaches[reason].logical_or_(~holds)
         else:
             self._breaches[reason] = ~holds

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from unlabel.errors import CheckpointError, PartyRefused, RunError
+import logging
+
+import torch
+
+from unlabel.errors import CheckpointError, PartyRefused, RunError, why
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.passive import PassiveParty, Pending
+from unlabel.party.policy import DIVERGED
 from unlabel.party.protocols import handles
 from unlabel.wire import (
     Describe,
@@ -19,6 +24,8 @@ from unlabel.wire import (
     Restore,
     Save,
 )
+
+log = logging.getLogger("unlabel.party")
 
 
 @handles(Describe)
@@ -43,7 +50,7 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
 def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, remember the way back until their gradients come."""
     if message.table not in party.bottom.tables:
-        raise PartyRefused(f"it has no table '{message.table[:40]}'.")
+        raise PartyRefused(f"it has no table {message.table[:40]!r}.")
     rows = party.guard.check_rows(message, len(party.bottom.tables[message.table]))
     try:
         embeddings = party.bottom.embed(
@@ -51,9 +58,10 @@ def embed(party: PassiveParty, message: Embed) -> Message:
         )
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
-    except (RuntimeError, ValueError) as error:
-        first = str(error).splitlines()[0]
-        raise PartyRefused(f"its bottom model fails on these rows ({first}).") from error
+    except Exception as error:  # the owner's own model may raise anything
+        log.exception("the bottom model of %s failed", party.name)
+        raise PartyRefused(f"its bottom model fails on these rows ({why(error)}).") from error
+    party.guard.check_embeddings(embeddings.detach())
     if message.mode == "train":
         party.pending = Pending(message.step, embeddings)
     return Embeddings(message.step, embeddings.detach())
@@ -74,7 +82,7 @@ def descend(party: PassiveParty, message: Gradients) -> Message:
 
 @handles(Save)
 def save(party: PassiveParty, message: Save) -> Message:
-    """Keep the present state, unless a breach of the policy went into it."""
+    """Keep the present state, unless a breach of the policy or a divergence went into it."""
     party.guard.settle()
     store = _store(party)
     versions = store.versions()
@@ -83,11 +91,16 @@ def save(party: PassiveParty, message: Save) -> Message:
     if message.version not in versions and len(versions) >= party.guard.policy.max_versions:
         raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
     try:
-        store.save(message.version, party.bottom.state(), {})
+        state = party.bottom.state()
+        if not all(torch.isfinite(tensor).all() for tensor in state.values()):
+            raise PartyRefused(DIVERGED)
+        store.save(message.version, state, {})
         if party.transcript is not None:
             party.transcript.flush()
-    except (CheckpointError, RunError) as error:
+    except CheckpointError as error:
         raise PartyRefused(str(error)) from error
+    except RunError as error:
+        raise _not_written(error) from error
     return Done(message.step)
 
 
@@ -109,8 +122,19 @@ def keep(party: PassiveParty, message: Keep) -> Message:
     store = _store(party)
     if not set(message.versions) & set(store.versions()):
         raise PartyRefused("it has none of the versions to keep, and drops nothing.")
-    store.keep(message.versions)
+    try:
+        store.keep(message.versions)
+    except RunError as error:
+        raise _not_written(error) from error
     return Done(message.step)
+
+
+def _not_written(error: RunError) -> PartyRefused:
+    """Return a refusal that says why, and not where on its disk the party keeps things."""
+    log.error("%s", error)
+    cause = error.__cause__
+    reason = cause.strerror if isinstance(cause, OSError) else "see its log"
+    return PartyRefused(f"it cannot write to its own folder ({reason}); free some room there.")
 
 
 def _store(party: PassiveParty) -> CheckpointStore:

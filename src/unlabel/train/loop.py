@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unlabel.data import Rows
-from unlabel.errors import TrainingError
+from unlabel.errors import PartyRefused, TrainingError
 from unlabel.party import ActiveParty, Stream
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.settings import TrainSettings
@@ -106,7 +106,12 @@ class Training:
         for step, batch in enumerate(
             batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number), first
         ):
-            step_loss, step_correct = self.active.step(batch, step)
+            try:
+                step_loss, step_correct = self.active.step(batch, step)
+            except PartyRefused as error:
+                raise TrainingError(
+                    f"{error} If the training diverges, lower `lr` (now {self.settings.lr:g})."
+                ) from error
             loss += step_loss * len(batch)
             correct += step_correct
             for watcher in self.watchers:

@@ -82,7 +82,11 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
                 f"but no side may exceed {limits.side}."
             )
         arguments[name] = tensor
-    return kind(**arguments)
+    message = kind(**arguments)
+    # One message has one form, so that nothing can hide in blanks, repeated keys or metadata.
+    if encoded_size(message) != len(data):
+        raise WireError(f"This {kind.__name__} carries bytes that belong to none of its fields.")
+    return message
 
 
 def check(message: Message) -> None:

@@ -1,0 +1,66 @@
+"""The folder of a run: when it may be begun, and what it starts with.
+
+RUN/
+  config.yaml      the run's settings
+  metrics.jsonl    a line an epoch
+  active/          one subfolder a party, which only that party's code opens
+  PARTY/
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from unlabel.errors import RunError
+from unlabel.files import write_atomically, writing
+from unlabel.train import RunConfig
+
+#: What a run writes into its folder, and a party into its own.
+RUN_FILES = {"config.yaml", "metrics.jsonl"}
+PARTY_FILES = {"versions", "transcript.jsonl"}
+
+
+def expect_usable(folder: Path, *, overwrite: bool) -> None:
+    """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise RunError(f"'{folder}' is a file, not a run folder; choose another --out.")
+    held = sorted(folder.iterdir())
+    if overwrite:
+        # All of it will be deleted, so a single file that no run writes is reason to refuse.
+        strange = [path.name for path in held if not _is_of_run(path)]
+        if strange:
+            raise RunError(
+                f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
+                f"overwritten; choose another --out."
+            )
+    # A run that was killed before its first file was whole left nothing to go on with.
+    elif [path.name for path in held] not in ([], ["config.yaml.part"]):
+        raise RunError(
+            f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
+            f"it, or choose another --out."
+        )
+
+
+def _is_of_run(path: Path) -> bool:
+    if path.is_dir():
+        return path.name == "tensorboard" or not {p.name for p in path.iterdir()} - PARTY_FILES
+    return path.name.removesuffix(".part") in RUN_FILES
+
+
+def start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
+    """Begin a run's folder, in place of the run that is there if `overwrite`."""
+    if overwrite and folder.exists():
+        with writing(folder):
+            shutil.rmtree(folder)
+    write_config(folder, config)
+
+
+def write_config(folder: Path, config: RunConfig) -> None:
+    """Keep the configuration in the run's folder."""
+    # Imported late: pydantic and YAML are not needed to train in memory.
+    from unlabel.configfile import dump_config
+
+    write_atomically(folder / "config.yaml", dump_config(config).encode())
