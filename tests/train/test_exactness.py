@@ -45,10 +45,15 @@ def train_in_one_piece(holdings: Holdings, order: list[Tensor]) -> dict[str, Ten
     train = holdings.config.train
     optimiser: torch.optim.Optimizer
     if train.optimiser == "adam":
-        optimiser = torch.optim.Adam(network.parameters(), weight_decay=train.weight_decay)
+        optimiser = torch.optim.Adam(
+            network.parameters(), weight_decay=train.weight_decay, fused=True
+        )
     else:
         optimiser = torch.optim.SGD(
-            network.parameters(), momentum=train.momentum, weight_decay=train.weight_decay
+            network.parameters(),
+            momentum=train.momentum,
+            weight_decay=train.weight_decay,
+            fused=True,
         )
     network.train()
     for step, rows in enumerate(order):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -77,7 +78,7 @@ class ActiveParty:
         target = self.labels[rows]
         loss = F.cross_entropy(logits, target)
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
-        if self.device.type == "cpu" and not torch.isfinite(loss):
+        if self.device.type == "cpu" and not math.isfinite(loss.item()):
             raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
         self.top.descend(step)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from dataclasses import dataclass
 from typing import Literal
 
@@ -50,7 +51,11 @@ class Learner:
         self.steps = 0
         self._settings = settings
         self._stream = stream
-        self._optimiser = settings.make(self.module.parameters(), place.device)
+        self._weights = list(self.module.parameters())
+        self._optimiser = settings.make(self._weights)
+        # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
+        # that cost a small model more time than the step itself.
+        self._move = inspect.unwrap(type(self._optimiser).step)
 
     def begin(self, mode: Mode, step: int) -> None:
         """Set the model to train or predict, and in training start the step's random stream."""
@@ -64,8 +69,13 @@ class Learner:
         rate = self._settings.rate(step, self.steps)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        self._optimiser.step()
-        self._optimiser.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            self._move(self._optimiser)
+        self._clear()
+
+    def _clear(self) -> None:
+        for weights in self._weights:
+            weights.grad = None
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that training changes, by name."""
@@ -91,7 +101,7 @@ class Learner:
                 state.setdefault(int(index), {})[key] = tensor.clone()
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
-        self._optimiser.zero_grad(set_to_none=True)
+        self._clear()
 
 
 class Bottom(Learner):
@@ -130,7 +140,7 @@ class Bottom(Learner):
         if self.scaling is None:
             raise CheckpointError("nothing was prepared or restored yet.")
         with torch.set_grad_enabled(mode == "train"):
-            if mode == "train":
+            if mode == "train" and self.tables[table].augment != "none":
                 self._crops.start(step, self.place.device)
             x = self.tables[table].batch(rows, augment=mode == "train")
             self.begin(mode, step)

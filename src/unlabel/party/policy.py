@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,7 +56,7 @@ class Guard:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._breaches: dict[str, Tensor] = {}
+        self._breaches: dict[str, bool | Tensor] = {}
 
     def check_kind(self, message: Message) -> None:
         """Refuse a kind of request that the party does not serve."""
@@ -68,7 +70,8 @@ class Guard:
         most = self.policy.max_rows if isinstance(message, Embed) else available
         if not 1 <= rows.numel() <= most:
             raise PartyRefused(f"it serves 1 to {most} rows a request, not {rows.numel()}.")
-        exist = (rows >= 0).logical_and_(rows < available).all()
+        first, last = (_known(bound) for bound in torch.aminmax(rows))
+        exist = (first >= 0) & (last < available)
         self._demand(exist, f"it has the rows 0 to {available - 1} and no others.")
         return rows if rows.device.type == "cpu" else rows.clamp(0, available - 1)
 
@@ -82,9 +85,9 @@ class Guard:
         values = message.values.to(embeddings.device, embeddings.dtype)
         limit = self.policy.max_gradient_norm
         # A comparison with NaN is false, so this one also refuses what is not finite.
-        within = torch.linalg.vector_norm(values) <= limit
+        within = _known(torch.linalg.vector_norm(values)) <= limit
         self._demand(within, f"it takes finite gradients of norm {limit:g} at most.")
-        return values if values.device.type == "cpu" else torch.where(within, values, 0.0)
+        return torch.where(within, values, 0.0) if isinstance(within, Tensor) else values
 
     def check_embeddings(self, embeddings: Tensor) -> None:
         """Refuse to send what is not finite: gradients within the rules can still diverge.
@@ -92,9 +95,10 @@ class Guard:
         Such a state is not kept either, so the breach is remembered until the party returns to
         a version from before it.
         """
-        finite = torch.isfinite(embeddings).all()
-        self._remember(finite, DIVERGED)
-        self._demand(finite, DIVERGED)
+        # One sum instead of a look at each value: it is finite only if all of them are.
+        total = _known(embeddings.sum())
+        finite = torch.isfinite(total) if isinstance(total, Tensor) else math.isfinite(total)
+        self._demand(finite, DIVERGED, remember=True)
 
     def settle(self) -> None:
         """Refuse if a breach was flagged since the last reset."""
@@ -106,15 +110,15 @@ class Guard:
         """Forget flagged breaches, after a return to a state from before them."""
         self._breaches.clear()
 
-    def _demand(self, holds: Tensor, reason: str) -> None:
-        if holds.device.type == "cpu":
-            if not bool(holds):
-                raise PartyRefused(reason)
-        else:
-            self._remember(holds, reason)
+    def _demand(self, holds: bool | Tensor, reason: str, *, remember: bool = False) -> None:
+        if isinstance(holds, Tensor):
+            self._breaches[reason] = ~holds | self._breaches.get(reason, False)
+        elif not holds:
+            if remember:
+                self._breaches[reason] = True
+            raise PartyRefused(reason)
 
-    def _remember(self, holds: Tensor, reason: str) -> None:
-        if reason in self._breaches:
-            self._breaches[reason].logical_or_(~holds)
-        else:
-            self._breaches[reason] = ~holds
+
+def _known(value: Tensor) -> Any:
+    """Return a number that lies on the host, and a tensor that lies on an accelerator."""
+    return value.item() if value.device.type == "cpu" else value
