@@ -24,15 +24,19 @@ LOOK = 0.25
 
 
 class _Figures(ProgressColumn):
+    """Loss and accuracy of the rows just trained on, validation accuracy of the last epoch."""
+
     def render(self, task: Task) -> Text:
+        """Return what is known so far."""
         figures = task.fields
-        if figures.get("loss") is None:
-            return Text("")
-        return Text(
-            f"loss {figures['loss']:.4f}  accuracy {100 * figures['accuracy']:.1f} %  "
-            f"{task.speed or 0:,.0f} rows/s",
-            style="cyan",
-        )
+        parts = []
+        if figures["loss"] is not None:
+            parts += [f"loss {figures['loss']:.3f}", f"acc {100 * figures['accuracy']:.1f} %"]
+        if figures["validated"] is not None:
+            parts.append(f"val {100 * figures['validated']:.1f} %")
+        if task.speed:
+            parts.append(f"{task.speed:,.0f} rows/s")
+        return Text(" ".join(parts), style="cyan")
 
 
 class ProgressBar(Watcher):
@@ -57,7 +61,7 @@ class ProgressBar(Watcher):
         if self._console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),
-                BarColumn(),
+                BarColumn(bar_width=10),
                 TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
                 _Figures(),
                 TimeRemainingColumn(),
@@ -71,6 +75,7 @@ class ProgressBar(Watcher):
                 epochs=epochs,
                 loss=None,
                 accuracy=None,
+                validated=None,
             )
             self._bar.start()
 
@@ -93,7 +98,8 @@ class ProgressBar(Watcher):
                 self._task,
                 epoch=min(epoch.epoch + 1, self._epochs),
                 loss=epoch.loss,
-                accuracy=epoch.accuracy if validated is None else validated,
+                accuracy=epoch.accuracy,
+                validated=validated,
             )
             return
         # In a log five lines a training are enough.
