@@ -105,7 +105,7 @@ def test_a_configuration_reads_back_as_it_was_written(config: RunConfig) -> None
 
 
 def test_a_run_folder_gives_back_its_configuration(tmp_path: Path) -> None:
-    config = RunConfig(data="digits", parties={"left": 5, "right": 3})
+    config = RunConfig(data="digits", parties={"left": 5, "right": 3}, code=tmp_path)
     (tmp_path / "config.yaml").write_text(dump_config(config))
     assert read_run_config(tmp_path) == config
     assert read_config(tmp_path / "config.yaml") == config
@@ -139,7 +139,7 @@ def test_paths_start_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_paths_that_are_whole_stay_as_they_are() -> None:
-    config = RunConfig(data="/data/mine.npz", folder=Path("/files"))
+    config = RunConfig(data="/data/mine.npz", folder=Path("/files"), code=Path("/models"))
     assert config.under(Path("/elsewhere")) == config
     relative = replace(config, data="mine.npz")
     assert relative.under(Path("/data")) == config

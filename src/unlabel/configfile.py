@@ -10,6 +10,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.party import Policy
 from unlabel.train import RunConfig
 
 _EXPECTED = {
@@ -51,7 +52,11 @@ def parse_config(raw: object, source: str) -> RunConfig:
 
 def dump_config(config: RunConfig) -> str:
     """Return the configuration as YAML that `read_config` reads back."""
-    return yaml.safe_dump(_plain(asdict(config)), sort_keys=False, allow_unicode=True)
+    plain = _plain(asdict(config))
+    if config.policy == Policy():
+        # The defaults of the version that opens the run hold, not those of the one that made it.
+        del plain["policy"]
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 
 def read_yaml(path: Path) -> object:

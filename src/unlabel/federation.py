@@ -31,9 +31,12 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.loading import match_tables, new_features, table_features
+from unlabel.train.settings import check_batch
 
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
+#: Settings that may differ from sitting to sitting, since they only say where and how to compute.
+MACHINE_SETTINGS = ("device", "precision", "graphs", "deterministic", "save_every")
 NEEDS_FOLDER = "Early stopping (`patience`) needs a folder, to return to the best version."
 
 
@@ -159,7 +162,8 @@ class Federation:
         federation = cls(holdings, active, passives, path)
         versions = active.common_versions()
         if versions:
-            federation._check_data(active.restore(versions[-1]))
+            federation._check(active.facts(versions[-1]))
+            active.restore(versions[-1])
         elif not resume:
             raise CheckpointError(
                 f"Run '{path}' has no version that all parties share; resume its training first."
@@ -167,7 +171,7 @@ class Federation:
         return federation
 
     def train(self, *, watchers: Sequence[Watcher] = (), **changes: Any) -> Progress:
-        """Train to the end, from where the run stands.
+        """Train to the end: a run in a folder from where it stands, one in memory once more.
 
         changes  `epochs`, `batch` or `patience`, where they differ from the run's
         """
@@ -183,7 +187,7 @@ class Federation:
             self.holdings.rows,
             settings,
             labels=len(self.labels),
-            facts={"data": self.holdings.digest()},
+            facts={"data": self.holdings.digest(), "settings": self._settings()},
             watchers=watching,
         ).run()
 
@@ -230,6 +234,7 @@ class Federation:
                     f"train() takes {', '.join(LOOP_SETTINGS)}."
                 )
         settings = make_settings({**_as_dict(self.config.train), **changes})
+        check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
         config = replace(self.config, train=settings)
         if self.folder is not None:
             if self.active.common_versions():
@@ -264,11 +269,24 @@ class Federation:
             names=self.labels,
         )
 
-    def _check_data(self, facts: dict[str, Any]) -> None:
+    def _check(self, facts: dict[str, Any]) -> None:
+        """Raise where the data or the settings are not those the run was trained with."""
         if facts.get("data") != self.holdings.digest():
             raise RunError(
                 f"The rows or labels behind run '{self.folder}' have changed since it was trained."
             )
+        trained, now = facts.get("settings", {}), self._settings()
+        for name in sorted(trained.keys() | now.keys()):
+            if trained.get(name) != now.get(name):
+                raise RunError(
+                    f"Run '{self.folder}' was trained with {name} = {trained.get(name)}, but its "
+                    f"config.yaml now says {now.get(name)}; put it back."
+                )
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings that decide which weights a training ends in."""
+        settings = _as_dict(self.config.train)
+        return {name: value for name, value in settings.items() if name not in MACHINE_SETTINGS}
 
 
 def make_settings(given: Mapping[str, Any]) -> TrainSettings:

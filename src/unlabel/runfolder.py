@@ -18,11 +18,19 @@ from unlabel.train import RunConfig
 
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {"config.yaml", "metrics.jsonl"}
+LONGEST_NAME = 255
 PARTY_FILES = {"versions", "transcript.jsonl"}
 
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:
     """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
+    with writing(folder):
+        _expect_usable(folder, overwrite=overwrite)
+
+
+def _expect_usable(folder: Path, *, overwrite: bool) -> None:
+    if any(len(part.encode()) > LONGEST_NAME for part in folder.parts):
+        raise RunError(f"Cannot write '{folder}': a name in it is too long; choose another --out.")
     if not folder.exists():
         return
     if not folder.is_dir():

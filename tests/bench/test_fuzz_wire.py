@@ -123,14 +123,13 @@ def test_a_party_without_rules_is_caught(tmp_path: Path) -> None:
     ordinary, narrow = make_party(folder=tmp_path), make_narrow_party()
     for party in (ordinary, narrow):
         party.guard = NoRules(party.guard.policy)
-    found = blamed(narrow, count=1_500)
+    found = blamed(narrow, count=4_000)
     assert "served Gradients, which its policy does not" in found
     assert "served Prepare, which its policy does not" in found
     assert "embedded too many rows, none, or rows that do not exist" in found
     found = blamed(ordinary)
     assert "took gradients that are too large or not finite" in found
     assert "sent embeddings that are not finite" in found
-    assert any(what.startswith("raised ") for what in found)
 
 
 class Crashing(PassiveParty):
@@ -252,5 +251,5 @@ def test_a_party_that_allowed_gradients_made_diverge_sends_and_keeps_nothing_of_
             answer = party.handle(request)
             assert isinstance(answer, Refused)
             assert "diverged" in answer.reason
-    assert isinstance(party.handle(Restore(0, 1)), Done)
+    assert isinstance(party.handle(Restore(0, 1, "")), Done)
     assert isinstance(party.handle(Embed(0, torch.arange(4), "predict")), Embeddings)

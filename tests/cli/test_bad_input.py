@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -670,3 +671,117 @@ def test_new_rows_of_another_shape_are_refused(run: Path) -> None:
     assert "'x' is empty" in refused("predict", "run", "--data", "new.npz")
     np.savez("new.npz", y=np.zeros(3))
     assert "has no 'x'" in refused("predict", "run", "--data", "new.npz")
+
+
+# --- what belongs together -----------------------------------------------------------------
+
+
+def test_a_checkpoint_of_another_run_is_refused(run: Path) -> None:
+    other = run.parent / "other"
+    unlabel("train", *QUICK, "--seed", "9", "--out", other)
+    shutil.rmtree(run / "passive-1")
+    shutil.copytree(other / "passive-1", run / "passive-1")
+    sentence = refused("evaluate", "run")
+    assert "'passive-1' refused: its version 1 is not the one that was saved with" in sentence
+
+
+def test_features_that_changed_since_training_are_noticed(tmp_path: Path) -> None:
+    config = write_tables(tmp_path).config
+    assert unlabel("train", config, "--epochs", "1", "--out", tmp_path / "run").code == 0
+    path = tmp_path / "host.csv"
+    header, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([header, *(row + "1" for row in rows)]))
+    sentence = refused("evaluate", tmp_path / "run")
+    assert "'host' refused: its features have changed since version 1 was saved." in sentence
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("optimiser: sgd", "optimiser: adam"), ("lr: 0.05", "lr: 0.5")]
+)
+def test_a_run_whose_settings_were_edited_is_refused(run: Path, old: str, new: str) -> None:
+    path = run / "config.yaml"
+    path.write_text(path.read_text().replace(old, new))
+    name, _, value = new.partition(": ")
+    sentence = refused("evaluate", "run")
+    assert f"was trained with {name} = " in sentence
+    assert f"config.yaml now says {value}; put it back." in sentence
+
+
+def test_a_policy_below_the_batch_is_named_before_anything_is_written() -> None:
+    Path("tight.yaml").write_text("{data: digits, policy: {max_rows: 32}, train: {batch: 64}}")
+    sentence = refused("train", "tight.yaml", "--out", "run-tight")
+    assert "Expected `batch` to be at most 32, the rows a request" in sentence
+
+
+def test_a_policy_of_few_rows_is_kept_to_in_prediction_too() -> None:
+    Path("tight.yaml").write_text(
+        "{data: digits, policy: {max_rows: 16}, train: {batch: 16, epochs: 1}}"
+    )
+    assert unlabel("train", "tight.yaml", "--out", "tight", "--json").json["accuracy"] > 0
+
+
+def test_a_name_that_no_disk_takes_is_one_sentence() -> None:
+    assert "Cannot write" in refused("train", *QUICK, "--out", "runs/" + "a" * 300)
+
+
+def test_a_table_with_other_separators_says_so(tmp_path: Path) -> None:
+    config = write_tables(tmp_path).config
+    path = tmp_path / "host.csv"
+    path.write_text(path.read_text().replace(",", ";"))
+    assert "separate columns with commas" in refused("train", config, "--out", "run-semicolon")
+
+
+UNTRAINABLE = """
+import torch
+from torch import nn
+
+class Unused(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+    def forward(self, x):
+        return torch.ones(len(x), 5) * x.flatten(1).sum(1, keepdim=True)
+
+class Extra(nn.Linear):
+    def get_extra_state(self):
+        return {"a": 1}
+    def set_extra_state(self, state):
+        pass
+
+def unused(shape): return Unused()
+def extra(shape): return nn.Sequential(nn.Flatten(), Extra(shape[0] * shape[1] * shape[2], 5))
+def masked(shape):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(shape[0] * shape[1] * shape[2], 5))
+    net.register_buffer("mask", torch.full((3,), -float("inf")))
+    return net
+def head(inputs, labels):
+    class Cut(nn.Linear):
+        def forward(self, x):
+            return super().forward(x.detach())
+    return Cut(inputs, labels)
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--model", "odd_models:unused"), "cannot be trained: a step of training fails"),
+        (("--model", "odd_models:extra"), "is not a tensor and could not be kept"),
+        (("--model", "mlp", "--top", "odd_models:head"), "passes no gradients on"),
+    ],
+)
+def test_a_model_that_cannot_be_trained_is_named_before_anything_is_written(
+    flags: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("odd_models.py").write_text(UNTRAINABLE)
+    monkeypatch.delitem(sys.modules, "odd_models", raising=False)
+    assert message in refused("train", "--data", "digits", *flags, "--out", "run-odd")
+
+
+def test_a_buffer_that_holds_infinity_on_purpose_is_no_divergence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("odd_models.py").write_text(UNTRAINABLE)
+    monkeypatch.delitem(sys.modules, "odd_models", raising=False)
+    words = ("train", "--data", "digits", "--model", "odd_models:masked", "--epochs", "1")
+    assert unlabel(*words, "--out", "masked").code == 0

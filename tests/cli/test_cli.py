@@ -149,7 +149,7 @@ def test_each_passive_party_records_what_it_was_asked() -> None:
         received = [entry["kind"] for entry in entries if entry["direction"] == "received"]
         sent = {entry["kind"] for entry in entries if entry["direction"] == "sent"}
         assert {"Prepare", "Embed", "Gradients"} <= set(received)
-        assert sent <= {"Description", "Done", "Embeddings"}
+        assert sent <= {"Description", "Done", "Embeddings", "Saved"}
         assert received.count("Gradients") == -(-1295 // 64)
         assert entries[-1]["bytes"] > 0
     unlabel("train", *QUICK, "--out", "silent")
@@ -435,7 +435,7 @@ def test_the_demo_shows_that_two_know_more_than_one() -> None:
     assert set(found["alone"]) == set(found["wire"]) == {"left", "right"}
     assert found["accuracy"] > max(found["alone"].values())
     for seen in found["wire"].values():
-        assert seen["kinds_sent"] == ["Description", "Done", "Embeddings"]
+        assert seen["kinds_sent"] == ["Description", "Done", "Embeddings", "Saved"]
         assert min(seen["messages"], seen["bytes_sent"], seen["bytes_received"]) > 0
     judged = unlabel("evaluate", "runs/demo", "--json").json
     assert judged["accuracy"] == found["accuracy"]

@@ -157,3 +157,12 @@ def test_only_the_named_rows_count() -> None:
     values = np.array([[0.0], [2.0], [1000.0]], dtype=np.float32)
     scaling = fit(values, [0, 1])
     assert (scaling.mean.item(), scaling.std.item()) == (1, 1)
+
+
+def test_a_date_in_seconds_keeps_its_deviation() -> None:
+    seconds = torch.linspace(1.7e9, 1.7e9 + 3000, 400, dtype=torch.float64)[:, None]
+    features = Features(torch.cat([seconds, torch.full_like(seconds, 0.1)], 1))
+    scaled = Scaling.fit(features, torch.arange(400)).apply(features.values)
+    assert scaled.dtype == torch.float32
+    assert scaled[:, 0].std(correction=0) == pytest.approx(1.0, abs=1e-4)
+    assert scaled[:, 1].abs().max() < 1e-6

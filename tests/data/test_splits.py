@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from unlabel.data.dataset import Dataset, Layout
 from unlabel.data.splits import ACTIVE, check_split, draw_rows, part_widths, split_features
 from unlabel.errors import DataError, SettingsError
+from unlabel.train.settings import check_batch
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -140,7 +141,7 @@ def test_rows_are_drawn_once_each_and_each_label_in_proportion(
 ) -> None:
     labels = np.array(people)
     try:
-        rows = draw_rows(labels, test=test, validation=validation, batch=2, seed=0)
+        rows = draw_rows(labels, test=test, validation=validation, seed=0)
     except DataError:
         assert all(round(test * n) == 0 for n in np.bincount(labels))
         return
@@ -160,7 +161,7 @@ def test_the_seed_names_the_draw() -> None:
     labels = np.arange(400) % 4
 
     def draw(seed: int) -> list[list[int]]:
-        rows = draw_rows(labels, test=0.2, validation=0.1, batch=8, seed=seed)
+        rows = draw_rows(labels, test=0.2, validation=0.1, seed=seed)
         return [rows.train.tolist(), rows.validation.tolist(), rows.test.tolist()]
 
     assert draw(3) == draw(3)
@@ -170,7 +171,7 @@ def test_the_seed_names_the_draw() -> None:
 
 def test_an_official_test_part_is_taken_as_it_is() -> None:
     labels = np.arange(60) % 3
-    rows = draw_rows(labels, test=np.arange(40, 60), validation=0.25, batch=4, seed=0)
+    rows = draw_rows(labels, test=np.arange(40, 60), validation=0.25, seed=0)
     assert rows.test.tolist() == list(range(40, 60))
     assert len(rows.validation) == 10  # round(0.25 * 14), round(0.25 * 13) twice
     assert sorted(rows.train.tolist() + rows.validation.tolist()) == list(range(40))
@@ -190,13 +191,13 @@ def test_a_draw_that_leaves_nothing_is_refused(
 ) -> None:
     chosen: dict[str, Any] = {"test": 0.2, "validation": 0.1, **settings}
     with pytest.raises(DataError, match=message):
-        draw_rows(np.array(labels), batch=2, seed=0, **chosen)
+        draw_rows(np.array(labels), seed=0, **chosen)
 
 
 def test_a_batch_of_all_training_rows_is_the_largest() -> None:
-    labels = np.arange(20) % 2
-    rows = draw_rows(labels, test=0.2, validation=0.0, batch=16, seed=0)
-    assert len(rows.train) == 16
-    assert len(rows.validation) == 0
+    rows = torch.arange(16)
+    check_batch(16, rows, most=16)
     with pytest.raises(SettingsError, match="at most the 16 training rows but got 17"):
-        draw_rows(labels, test=0.2, validation=0.0, batch=17, seed=0)
+        check_batch(17, rows, most=100)
+    with pytest.raises(SettingsError, match="at most 8, the rows a request"):
+        check_batch(9, rows, most=8)

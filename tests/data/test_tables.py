@@ -46,7 +46,7 @@ def test_an_id_stays_the_text_that_stands_in_the_file(path: Path) -> None:
 def test_the_other_columns_are_features_and_the_label_is_none(path: Path) -> None:
     table = read_table(path, id_column="id", label_column="y")
     assert table.columns == ("age", "income")
-    assert table.values.dtype == np.float32
+    assert table.values.dtype == np.float64
     assert table.values.tolist() == [[30, 1.5], [41, -2], [52, 0], [63, 1000], [74, 2.25]]
     assert table.labels is not None
     assert table.labels.tolist() == ["yes", "no", "yes", "no", "no"]

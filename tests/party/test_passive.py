@@ -27,6 +27,7 @@ from unlabel.wire import (
     Refused,
     Restore,
     Save,
+    Saved,
     decode,
     encode,
 )
@@ -182,12 +183,12 @@ def test_a_version_restores_weights_scaling_and_momentum(tmp_path: Path) -> None
     party.handle(Save(0, 1))
     train(1)
     straight = weights(party)
-    party.handle(Restore(0, 1))
+    party.handle(Restore(0, 1, ""))
     assert not same(straight, weights(party))
     train(1)
     assert same(straight, weights(party))
     other = make_party(tmp_path)
-    assert isinstance(other.handle(Restore(0, 1)), Done)
+    assert isinstance(other.handle(Restore(0, 1, "")), Done)
     other_values = other.handle(Embed(1, torch.arange(4), "train"))
     assert isinstance(other_values, Embeddings)
     other.handle(Gradients(1, torch.ones_like(other_values.values)))
@@ -208,7 +209,7 @@ def test_keep_drops_other_versions_but_never_all(tmp_path: Path) -> None:
 def test_a_disk_is_not_filled_with_versions(tmp_path: Path) -> None:
     party = make_party(tmp_path, Policy(max_versions=3))
     answers = [party.handle(Save(0, version)) for version in range(5)]
-    assert [isinstance(answer, Done) for answer in answers] == [True, True, True, False, False]
+    assert [isinstance(answer, Saved) for answer in answers] == [True, True, True, False, False]
 
 
 def test_filters_have_the_last_word_on_what_goes_out() -> None:
@@ -238,6 +239,27 @@ def test_a_kind_of_message_has_one_handler() -> None:
             return Done(message.step)
 
 
+def test_what_goes_wrong_inside_is_a_refusal_that_tells_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(message: Message) -> Message:
+        raise OSError("/secret/path")
+
+    party = make_party()
+    party.filters = (broken,)
+    answer = decode(party.serve(encode(Describe(0))))
+    assert refusal(answer) == "it failed to answer, and its own log says why."
+    assert "/secret/path" in caplog.text
+    assert isinstance(party.handle(None), Refused)  # type: ignore[arg-type]
+
+
+def test_it_trains_on_its_own_table_only() -> None:
+    party = make_party()
+    party.bottom.add_table("new", party.bottom.tables["main"])
+    assert "no other" in refusal(party.handle(Embed(0, torch.arange(2), "train", "new")))
+    assert isinstance(party.handle(Embed(0, torch.arange(2), "predict", "new")), Embeddings)
+
+
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_on_a_gpu_a_breach_is_noticed_before_anything_is_kept(tmp_path: Path) -> None:
@@ -257,5 +279,5 @@ def test_on_a_gpu_a_breach_is_noticed_before_anything_is_kept(tmp_path: Path) ->
         party.handle(Gradients(0, torch.full_like(answer.values, poison)))
         assert all(torch.isfinite(w).all() for w in weights(party))
         refusal(party.handle(Save(0, 2)))
-        assert isinstance(party.handle(Restore(0, 1)), Done)
-        assert isinstance(party.handle(Save(0, 2)), Done)
+        assert isinstance(party.handle(Restore(0, 1, "")), Done)
+        assert isinstance(party.handle(Save(0, 2)), Saved)

@@ -50,10 +50,11 @@ SAMPLES: tuple[Message, ...] = (
     Embed(3, torch.tensor([4, 1]), "train", "näw"),
     Gradients(3, torch.randn(2, 3)),
     Save(0, 7),
-    MESSAGES["Restore"](0, 7),  # type: ignore[call-arg]
+    MESSAGES["Restore"](0, 7, "ab"),  # type: ignore[call-arg]
     Keep(0, (1, 2)),
-    Description(0, 9, 4, (1, 5)),
+    Description(0, 9, 4, (1, 5), 64),
     Embeddings(3, torch.randn(2, 3).double()),
+    MESSAGES["Saved"](0, "cd"),  # type: ignore[call-arg]
     MESSAGES["Done"](3),
     Refused(0, "not today"),
 )
@@ -339,6 +340,8 @@ def test_nothing_hides_in_blanks_repeated_keys_or_metadata() -> None:
     for loose in (json.dumps(header), tight + " ", tight.replace("{", '{"step":7,', 1)):
         assert refused(frame(loose.encode(), save(rows))) == expected
     assert refused(frame(tight.encode(), save(rows, metadata={"note": "x"}))) == expected
+    turned = '{"step":0,"kind":"Prepare","steps":1}'
+    assert refused(frame(turned.encode(), save(rows))) == expected
 
 
 # --- the tensors ---------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def training(transport: Transport) -> list[dict[str, Message]]:
         found.append(transport.tell({p: Gradients(step, sent[p]) for p in sent}))
     found.append(transport.ask(Save(0, 4)))
     found.append(transport.ask(Embed(0, torch.arange(20), "predict")))
-    found.append(transport.ask(Restore(0, 0)))
+    found.append(transport.ask(Restore(0, 0, "")))
     found.append(transport.ask(Embed(0, torch.arange(20), "predict")))
     found.append(transport.ask(Keep(0, (4,))))
     found.append(transport.ask(Describe(0)))
@@ -206,3 +206,34 @@ def test_a_real_party_hands_over_its_own_embeddings(make_parties: MakeParties) -
         assert pending is not None
         assert answer.values.data_ptr() == pending.embeddings.data_ptr()
         assert not answer.values.requires_grad
+
+
+class Shuffled(LocalTransport):
+    """Answers in the order in which a network happens to bring them."""
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        return dict(reversed(super().exchange(requests).items()))
+
+
+class Lossy(LocalTransport):
+    """Loses the last answer."""
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        return dict(list(super().exchange(requests).items())[:-1])
+
+
+def test_answers_come_in_the_order_of_the_requests_and_none_is_missing() -> None:
+    endpoints = {name: Answering() for name in ("b", "a")}
+    assert list(Shuffled(endpoints).ask(Describe(0))) == ["b", "a"]
+    with pytest.raises(WireError, match=r"of \['b', 'a'\] but got one of \['b'\]"):
+        Lossy(endpoints).ask(Describe(0))
+
+
+class Answering:
+    """A party that only ever says that it is done."""
+
+    def handle(self, message: Message) -> Message:
+        return Done(message.step)
+
+    def serve(self, data: bytes) -> bytes:
+        return encode(self.handle(decode(data)))

@@ -30,6 +30,7 @@ from unlabel.wire import (
     Refused,
     Restore,
     Save,
+    Saved,
     encode,
 )
 
@@ -196,13 +197,13 @@ def rows(rng: Random) -> list[bytes]:
     tables = ("new", "", "MAIN", "../main", "x" * 2_000, "\ud800\n", "méin")
     table = "main" if rng.random() < 0.4 else rng.choice(tables)
     mode = rng.choice(("train", "predict"))
+    step = rng.choice((0, 1, 7, -1, -(2**63), 2**63 - 1))
     asked: dict[str, Any] = rng.choice(
         (
-            {"kind": "Embed", "mode": mode, "table": table},
-            {"kind": "Prepare", "steps": rng.choice((-1, 0, 10, 2**63 - 1))},
+            {"kind": "Embed", "step": step, "mode": mode, "table": table},
+            {"kind": "Prepare", "step": step, "steps": rng.choice((-1, 0, 10, 2**63 - 1))},
         )
     )
-    asked["step"] = rng.choice((0, 1, 7, -1, -(2**63), 2**63 - 1))
     return [frame(compact(asked), save({"rows": rng.choice(wrong)}))]
 
 
@@ -239,8 +240,8 @@ def versions(rng: Random) -> list[bytes]:
     message: Message = rng.choice(
         (
             Save(0, rng.choice(numbers)),
-            Restore(0, rng.choice(numbers)),
-            Restore(0, rng.choice(numbers)),
+            Restore(0, rng.choice(numbers), rng.choice(("", "", "0" * 64))),
+            Restore(0, rng.choice(numbers), rng.choice(("", "", "0" * 64))),
             Keep(0, tuple(few)),
             Keep(0, tuple(range(-500, 500))),
         )
@@ -281,7 +282,7 @@ def honest(rng: Random) -> Message:
     every = torch.arange(ROWS)
     requests: tuple[Message, ...] = (
         *(Describe(0), Prepare(0, every, rng.choice((0, 10, 10_000))), embed(rng), embed(rng)),
-        *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12))),
+        *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12), "")),
         *(Keep(0, tuple(rng.sample(range(12), 5))), _answer(rng)),
     )
     return rng.choice(requests)
@@ -307,7 +308,8 @@ def embeddings(rng: Random) -> Embeddings:
 def _answer(rng: Random) -> Message:
     text = rng.choice(("", "no", "ünïcode \U0001f600", "\ud800", "x" * 2_000))
     every: tuple[Message, ...] = (
-        *(Description(0, ROWS, WIDTH, (1, 2)), Done(3), Refused(0, text), embeddings(rng)),
+        *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
+        embeddings(rng),
     )
     return rng.choice(every)
 

@@ -31,6 +31,7 @@ from unlabel.wire import (
     Refused,
     Restore,
     Save,
+    Saved,
     decode,
     kind_of,
 )
@@ -41,7 +42,7 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Prepare: Done,
     Embed: Embeddings,
     Gradients: Done,
-    Save: Done,
+    Save: Saved,
     Restore: Done,
     Keep: Done,
 }
@@ -145,8 +146,8 @@ class Judge:
             if request.steps < 0 or not _within(request.rows, most=ROWS):
                 yield "prepared for rows or steps that cannot be"
         elif isinstance(request, Describe) and isinstance(answer, Description):
-            told = (answer.rows, answer.width, set(answer.versions))
-            if told != (ROWS, WIDTH, self.versions):
+            told = (answer.rows, answer.width, answer.max_rows, set(answer.versions))
+            if told != (ROWS, WIDTH, self.policy.max_rows, self.versions):
                 yield "described itself wrongly"
         else:
             yield from self._version_wrongs(request)
@@ -154,6 +155,8 @@ class Judge:
     def _embed_wrongs(self, request: Embed, answer: Embeddings) -> Iterator[str]:
         if request.table not in TABLES:
             yield "embedded a table it does not have"
+        if request.mode == "train" and request.table != "main":
+            yield "trained on a table that is not for training"
         if not _within(request.rows, most=self.policy.max_rows):
             yield "embedded too many rows, none, or rows that do not exist"
         if answer.values.shape != (request.rows.numel(), WIDTH):
@@ -180,7 +183,7 @@ class Judge:
                 yield "saved weights that are not finite"
             self.versions.add(request.version)
         elif isinstance(request, Restore):
-            if request.version not in self.versions:
+            if request.version not in self.versions or request.digest:
                 yield "restored a version it was never asked to save"
             self.pending = None
         elif isinstance(request, Keep):

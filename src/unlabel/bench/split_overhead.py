@@ -83,6 +83,7 @@ def _measure(settings: SplitOverheadSettings, parties: int, say: Callable[[str],
             seconds = _timed(turns[kind])
             if repeat > 0:  # the first repeat warms up
                 times[kind].append(seconds)
+    _expect_equal(whole, active)
     ratios = [s / w for s, w in zip(times["split"], times["whole"], strict=True)]
     return {
         "ratio": median(ratios),
@@ -133,6 +134,13 @@ def _whole_epoch(
         (logits.detach().argmax(1) == target).sum()
 
 
+def _expect_equal(whole: OnePiece, active: ActiveParty) -> None:
+    """Raise unless both ways of training have come to the same weights."""
+    pairs = zip(whole.top.parameters(), active.top.module.parameters(), strict=True)
+    if not all(torch.equal(one, other) for one, other in pairs):
+        raise TrainingError("Split training and one-piece training have come to other weights.")
+
+
 def _timed(work: Callable[[], None]) -> float:
     gc.collect()
     started = time.perf_counter()
@@ -153,7 +161,7 @@ def _holdings(settings: SplitOverheadSettings, parties: int) -> Holdings:
             data="noise",
             parties=parties,
             model=ModelSettings(bottom=settings.model),
-            train=TrainSettings(batch=settings.batch),
+            train=TrainSettings(batch=settings.batch, schedule="constant"),
         ),
         features={name: Features(part) for name, part in parts.items()},
         labels=torch.from_numpy(y),

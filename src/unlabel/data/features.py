@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -17,13 +19,13 @@ RESIDENT_SHARE = 0.5
 
 
 class Features:
-    """The rows a party holds: uint8 images [N, C, H, W] or float32 columns [N, D].
+    """The rows a party holds: uint8 images [N, C, H, W] or floating-point columns [N, D].
 
     They lie on the device where they fit, and batch by batch go there where they do not.
     """
 
     def __init__(self, values: Tensor, *, augment: Augment = "none") -> None:
-        if values.dtype == torch.float32 and not torch.isfinite(values).all():
+        if values.is_floating_point() and not torch.isfinite(values).all():
             raise DataError("Features must be finite numbers; some are NaN or infinite.")
         self.values = values
         self.augment: Augment = augment
@@ -67,28 +69,37 @@ class Scaling:
 
     @classmethod
     def fit(cls, features: Features, rows: Tensor) -> Scaling:
-        """Fit on the named rows, in float64 and in pieces, so that a large table fits."""
-        count, total, square = 0, torch.zeros(()), torch.zeros(())
-        for piece in rows.split(4096):
-            x = features.batch(piece, augment=False).double().cpu()
-            axes = [axis for axis in range(x.dim()) if axis != 1]
-            count += x.numel() // x.shape[1]
-            total = total + x.sum(axes)
-            square = square + x.square().sum(axes)
-        mean = total / count
-        variance = (square / count - mean.square()).clamp_min(0)
-        std = variance.sqrt()
-        std = torch.where(std > 1e-6 * mean.abs().clamp_min(1e-6), std, torch.ones_like(std))
-        trailing = [1] * (len(features.shape) - 1)
-        return cls(mean.float().view(1, -1, *trailing), std.float().view(1, -1, *trailing))
+        """Fit on the named rows, in float64 and in pieces, so that a large table fits.
+
+        The mean comes first and the squared distances from it second: in one pass a column such
+        as a date in seconds would lose its deviation to rounding.
+        """
+        count = len(rows) * math.prod(features.shape[1:])
+        mean = _sum(features, rows, lambda x: x) / count
+        wide = mean.view(1, -1, *[1] * (len(features.shape) - 1))
+        variance = _sum(features, rows, lambda x: (x - wide).square()) / count
+        # The mean of a constant column is off by a rounding error, and so is its deviation.
+        still = variance.sqrt() <= 1e-12 * mean.abs()
+        std = torch.where(still, torch.ones_like(mean), variance.sqrt()).view_as(wide)
+        kind = torch.float64 if features.values.dtype == torch.float64 else torch.float32
+        return cls(wide.to(kind), std.to(kind))
 
     def to(self, device: torch.device) -> Scaling:
         """Return the same scaling on `device`."""
         return Scaling(self.mean.to(device), self.std.to(device))
 
     def apply(self, x: Tensor) -> Tensor:
-        """Return the standardised batch."""
-        return (x - self.mean) / self.std
+        """Return the standardised batch, in float32 whatever the precision of its features."""
+        return ((x - self.mean) / self.std).float()
+
+
+def _sum(features: Features, rows: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return the sum over rows and pixels of a function of the features, one a channel."""
+    total = torch.zeros(features.shape[0], dtype=torch.float64)
+    for piece in rows.split(4096):
+        x = of(features.batch(piece, augment=False).double().cpu())
+        total += x.sum([axis for axis in range(x.dim()) if axis != 1])
+    return total
 
 
 def random_crop(images: Tensor, *, flip: bool) -> Tensor:

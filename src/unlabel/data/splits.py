@@ -19,6 +19,8 @@ Parties = int | Sequence[int] | Mapping[str, int]
 
 MAX_PARTIES = 8
 ACTIVE = "active"
+#: A run keeps its curves in a subfolder of this name, beside those of the parties.
+RESERVED = "tensorboard"
 
 _FITS = {"strips": "image", "views": "views", "columns": "table"}
 
@@ -96,6 +98,8 @@ def check_name(name: str) -> None:
         raise SettingsError(
             f"Expected a party's name to be of letters, digits, '-' and '_' but got '{name}'."
         )
+    if name == RESERVED:
+        raise SettingsError(f"Expected a party to have another name than '{name}', which is taken.")
 
 
 def check_split(dataset: Dataset, kind: SplitKind | None) -> None:
@@ -117,9 +121,7 @@ class Rows:
     test: Tensor
 
 
-def draw_rows(
-    labels: Array, *, test: Array | float, validation: float, batch: int, seed: int
-) -> Rows:
+def draw_rows(labels: Array, *, test: Array | float, validation: float, seed: int) -> Rows:
     """Draw the parts at random, each label in the same proportion.
 
     `test` holds the rows of an official test part, or the share to draw.
@@ -138,10 +140,6 @@ def draw_rows(
         )
     if len(tested) == 0:
         raise DataError("No test rows are left; raise `test` or bring more data.")
-    if batch > len(train):
-        raise SettingsError(
-            f"Expected `batch` to be at most the {len(train)} training rows but got {batch}."
-        )
     return Rows(*(torch.from_numpy(np.sort(part)) for part in (train, validated, tested)))
 
 

@@ -73,6 +73,11 @@ def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
         raise DataError(
             f"The label column holds a single label ({names[0]}); a classifier needs at least two."
         )
+    if len(names) > max(20, len(labels) // 2):
+        raise DataError(
+            f"The label column holds {len(names)} different values in {len(labels)} rows; "
+            f"expected a few labels that many rows share."
+        )
     return codes.astype(np.int64), tuple(str(name) for name in names)
 
 
@@ -85,8 +90,8 @@ def _read(path: Path, id_column: str) -> pd.DataFrame:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            # An id is text: as a number 007 would become 7 and a long one would be rounded.
-            frame = pd.read_csv(path, dtype={id_column: str})
+            # An id is text: as a number 007 would become 7, and "NA" would be missing.
+            frame = pd.read_csv(path, converters={id_column: str.strip})
     except ImportError as error:
         raise DataError(
             f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
@@ -94,16 +99,21 @@ def _read(path: Path, id_column: str) -> pd.DataFrame:
     except (ValueError, OSError, UnicodeDecodeError) as error:
         first = str(error).splitlines()[0].rstrip(".")
         raise DataError(f"Table '{path}' cannot be read: {first}.") from error
+    if len(frame.columns) == 1 and any(mark in str(frame.columns[0]) for mark in ";\t|"):
+        raise DataError(
+            f"Table '{path}' has a single column '{str(frame.columns[0])[:40]}'; separate columns "
+            f"with commas."
+        )
     if frame.empty:
         raise DataError(f"Table '{path}' has no rows.")
     return frame
 
 
 def _read_ids(path: Path, frame: pd.DataFrame, column: str) -> Array:
-    if frame[column].isna().any():
-        row = int(np.flatnonzero(frame[column].isna())[0])
-        raise DataError(f"Table '{path}': row {row + 1} has no id in '{column}'.")
     ids = frame[column].astype(str).str.strip()
+    missing = np.flatnonzero(frame[column].isna() | (ids == ""))
+    if len(missing):
+        raise DataError(f"Table '{path}': row {int(missing[0]) + 1} has no id in '{column}'.")
     repeated = ids[ids.duplicated()]
     if len(repeated):
         raise DataError(
@@ -147,4 +157,5 @@ def _read_values(path: Path, frame: pd.DataFrame, columns: list[str]) -> Array:
                 f"{int(np.flatnonzero(bad)[0]) + 1} ({int(bad.sum())} rows in all); fill or drop "
                 f"such rows."
             )
-    return frame[columns].to_numpy(dtype=np.float32)
+    # Full precision until the owner's scaling: a date in seconds has too many digits for float32.
+    return frame[columns].to_numpy(dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import sys
@@ -37,16 +38,17 @@ BOTTOMS: Registry[BottomModel] = Registry("bottom model", package="unlabel.model
 TOPS: Registry[Callable[[int, int], nn.Module]] = Registry("top model", package="unlabel.models")
 
 
-def build_bottom(name: str, shape: Shape) -> nn.Module:
+def build_bottom(name: str, shape: Shape, code: Path | None = None) -> nn.Module:
     """Build a bottom model for rows of `shape`.
 
-    `name` is a built-in name or `module:function`; the function may declare a parameter `shape`.
+    `name` is a built-in name or `module:function`; the function may declare a parameter `shape`,
+    and its module lies in the folder `code` or in the working folder.
     The model must turn a batch [n, *shape] into embeddings [n, width].
 
     >>> embedding_width(build_bottom("mlp", (7,)), (7,))
     32
     """
-    model = _of_user(name, shape=shape) if ":" in name else BOTTOMS.get(name).build(shape)
+    model = _of_user(name, code, shape=shape) if ":" in name else BOTTOMS.get(name).build(shape)
     try:
         embedding_width(model, shape)
     except ModelError as error:
@@ -55,17 +57,21 @@ def build_bottom(name: str, shape: Shape) -> nn.Module:
         raise ModelError(
             f"Bottom model '{name}' has no weights to train: it would send raw features."
         )
+    try:
+        rehearse(model, shape)
+    except ModelError as error:
+        raise ModelError(f"Bottom model '{name}' cannot be trained: {error}") from error
     return model
 
 
-def build_top(name: str, inputs: int, labels: int) -> nn.Module:
+def build_top(name: str, inputs: int, labels: int, code: Path | None = None) -> nn.Module:
     """Build a top model from `inputs` embedding columns to `labels` logits.
 
     `name` is a built-in name or `module:function`; the function may declare the parameters
     `inputs` and `labels`.
     """
     if ":" in name:
-        return _of_user(name, inputs=inputs, labels=labels)
+        return _of_user(name, code, inputs=inputs, labels=labels)
     return TOPS.get(name)(inputs, labels)
 
 
@@ -89,7 +95,7 @@ def embedding_width(bottom: nn.Module, shape: Shape) -> int:
     Two blank rows go through it once, with no effect on its state.
     """
     device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
-    was_training = bottom.training
+    modes = {part: part.training for part in bottom.modules()}
     bottom.eval()
     try:
         with torch.no_grad():
@@ -97,19 +103,41 @@ def embedding_width(bottom: nn.Module, shape: Shape) -> int:
     except Exception as error:
         raise ModelError(f"it fails on rows of shape {list(shape)} ({why(error)}).") from error
     finally:
-        bottom.train(was_training)
+        # Part by part: the owner may have frozen some of them.
+        for part, training in modes.items():
+            part.training = training
     if not isinstance(out, torch.Tensor) or out.dim() != 2 or out.shape[0] != 2:
         got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
         raise ModelError(f"expected embeddings of shape [rows, width] for 2 rows but got {got}.")
     return out.shape[1]
 
 
-def _of_user(name: str, **offered: Any) -> nn.Module:
+def rehearse(bottom: nn.Module, shape: Shape) -> None:
+    """Train a copy on two blank rows, so that what cannot work fails before a run begins."""
+    width = embedding_width(bottom, shape)
+    try:
+        copied = copy.deepcopy(bottom).train()
+        out = copied(torch.zeros(2, *shape))
+        out.float().sum().backward()
+        strange = [key for key, v in copied.state_dict().items() if not isinstance(v, torch.Tensor)]
+    except Exception as error:  # a user's model may raise anything
+        raise ModelError(f"a step of training fails ({why(error)}).") from error
+    if list(out.shape) != [2, width]:
+        raise ModelError(
+            f"it is {width} wide in prediction but gives {list(out.shape)} in training."
+        )
+    if any(p.grad is not None and p.grad.is_sparse for p in copied.parameters()):
+        raise ModelError("its gradients are sparse; make them dense.")
+    if strange:
+        raise ModelError(f"its state '{strange[0]}' is not a tensor and could not be kept.")
+
+
+def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
     """Call the user's `module:function` with those offered arguments that it declares."""
     module_name, _, function_name = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)  # the user's own file usually lies where they stand
+    for folder in (Path.cwd(), code):
+        if folder is not None and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))  # the user's own file is not an installed package
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # the user's own code may fail in any way

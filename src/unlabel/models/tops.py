@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, get_args
 
 import torch
@@ -54,7 +56,13 @@ class Top(nn.Module):
         return logits
 
 
-def join_top(name: str, widths: Sequence[int], labels: int, combine: Combine = "concat") -> Top:
+def join_top(
+    name: str,
+    widths: Sequence[int],
+    labels: int,
+    combine: Combine = "concat",
+    code: Path | None = None,
+) -> Top:
     """Build the top model over embeddings of the given widths.
 
     >>> join_top("linear", [4, 3], labels=2).head
@@ -65,20 +73,19 @@ def join_top(name: str, widths: Sequence[int], labels: int, combine: Combine = "
     if combine == "sum" and len(set(widths)) > 1:
         raise ModelError(f"Embeddings of widths {list(widths)} cannot be summed; use 'concat'.")
     inputs = sum(widths) if combine == "concat" else widths[0]
-    top = Top(build_top(name, inputs, labels), combine)
+    top = Top(build_top(name, inputs, labels, code), combine)
     _check_logits(name, top, widths, labels)
     return top
 
 
 def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> None:
-    top.eval()
+    embeddings = [torch.zeros(2, width, requires_grad=True) for width in widths]
+    fails = f"Top model '{name}' fails on embeddings of widths {list(widths)}"
     try:
         with torch.no_grad():
-            out = top([torch.zeros(2, width) for width in widths])
+            out = top.eval()(embeddings)
     except Exception as error:  # the user's code may raise anything
-        raise ModelError(
-            f"Top model '{name}' fails on embeddings of widths {list(widths)} ({why(error)})."
-        ) from error
+        raise ModelError(f"{fails} ({why(error)}).") from error
     finally:
         top.train()
     got = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
@@ -86,3 +93,9 @@ def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> No
         raise ModelError(
             f"Top model '{name}': expected logits of shape [2, {labels}] for 2 rows but got {got}."
         )
+    try:
+        copy.deepcopy(top).train()(embeddings).float().sum().backward()
+    except Exception as error:
+        raise ModelError(f"{fails} in a step of training ({why(error)}).") from error
+    if any(part.grad is None for part in embeddings):
+        raise ModelError(f"Top model '{name}' passes no gradients on to the embeddings.")

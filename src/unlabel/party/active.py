@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import CheckpointError, TrainingError, WireError
+from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom, Learner
 from unlabel.party.protocols import Filter
@@ -26,8 +26,12 @@ from unlabel.wire import (
     Prepare,
     Restore,
     Save,
+    Saved,
     Transport,
 )
+
+#: Rows that are predicted at a time, where every party serves so many.
+PREDICTED_ROWS = 1024
 
 
 class ActiveParty:
@@ -47,6 +51,7 @@ class ActiveParty:
         own: Bottom | None = None,
         store: CheckpointStore | None = None,
         filters: Sequence[Filter] = (),
+        most_rows: int = PREDICTED_ROWS,
     ) -> None:
         self.labels = labels.to(top.place.device)
         self.top = top
@@ -55,6 +60,12 @@ class ActiveParty:
         self.own = own
         self.store = store
         self.filters = tuple(filters)
+        self.most_rows = most_rows
+
+    @property
+    def parties(self) -> Sequence[str]:
+        """The names of the passive parties."""
+        return self.transport.parties
 
     @property
     def device(self) -> torch.device:
@@ -79,11 +90,14 @@ class ActiveParty:
         loss = F.cross_entropy(logits, target)
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
+            self._check_finite(received)
             raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
         self.top.descend(step)
         if self.own is not None:
             self.own.descend(step)
+        if any(leaf.grad is None for leaf in leaves):
+            raise ModelError("The top model does not pass gradients on to every party.")
         gradients: dict[str, Message] = {
             party: Gradients(step, cast(Tensor, leaf.grad))
             for party, leaf in zip(received, leaves, strict=True)
@@ -94,14 +108,17 @@ class ActiveParty:
         return loss.detach(), (logits.detach().argmax(1) == target).sum()
 
     @torch.no_grad()
-    def logits(self, rows: Tensor, *, table: str = "main", batch: int = 1024) -> Tensor:
-        """Return the logits of rows, in the order given."""
+    def logits(self, rows: Tensor, *, table: str = "main") -> Tensor:
+        """Return the logits of rows, in the order given, in requests that every party serves."""
         found = []
-        for piece in rows.split(batch):
-            own, received = self._embeddings(piece, table=table, mode="predict", step=0)
-            self.top.begin("predict", 0)
-            with self.top.place.autocast():
-                found.append(self.top.module([*own, *received.values()]).float())
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows))):
+                own, received = self._embeddings(piece, table=table, mode="predict", step=number)
+                self._check_finite(received)
+                self.top.begin("predict", number)
+                with self.top.place.autocast():
+                    found.append(self.top.module([*own, *received.values()]).float())
         return torch.cat(found)
 
     def descriptions(self) -> dict[str, Description]:
@@ -111,18 +128,39 @@ class ActiveParty:
     def save(self, version: int, facts: dict[str, Any], *, also: Sequence[int] = ()) -> None:
         """Keep the state of all parties as one version, and drop the others but `also`.
 
-        The active party writes last: once its manifest is there, everybody has the version.
+        The active party writes last, with the digests of what the others wrote: once its
+        manifest is there, everybody has the version, and no party can bring another one.
         """
         store = self._store()
-        self.transport.ask(Save(0, version))
-        store.save(version, self._state(), facts)
+        answers = self.transport.ask(Save(0, version))
+        digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
+        if digests.keys() != answers.keys():
+            raise WireError(f"Not every party told the digest of version {version}.")
+        own = {"features": self.own.features_digest()} if self.own is not None else {}
+        store.save(version, self._state(), {**facts, **own, "parties": digests})
         self.keep((version, *also))
 
     def restore(self, version: int) -> dict[str, Any]:
         """Bring all parties to one version; return the facts kept with it."""
-        facts = self._store().restore(version, self._load)
-        self.transport.ask(Restore(0, version))
+        store = self._store()
+        facts = store.facts(version)
+        if self.own is not None and facts.get("features") != self.own.features_digest():
+            raise CheckpointError(
+                f"The active party's features have changed since version {version} was saved."
+            )
+        store.restore(version, self._load)
+        digests = facts.get("parties", {})
+        if set(digests) != set(self.parties):
+            raise CheckpointError(
+                f"Version {version} was saved with the parties {sorted(digests)}, "
+                f"not with {sorted(self.parties)}."
+            )
+        self.transport.tell({p: Restore(0, version, digests[p]) for p in self.parties})
         return facts
+
+    def facts(self, version: int) -> dict[str, Any]:
+        """Return what was noted with a version, without going back to it."""
+        return self._store().facts(version)
 
     def keep(self, versions: Sequence[int]) -> None:
         """Have all parties drop every version but these."""
@@ -151,8 +189,15 @@ class ActiveParty:
                 raise WireError(
                     f"Party '{party}' did not send {len(rows)} embeddings of width {width}."
                 )
-            received[party] = answer.values.detach().to(self.device)
+            if answer.step != step:
+                raise WireError(f"Party '{party}' answered step {step} with step {answer.step}.")
+            received[party] = answer.values.detach().to(self.device, torch.float32)
         return own, received
+
+    def _check_finite(self, received: dict[str, Tensor]) -> None:
+        for party, values in received.items():
+            if not torch.isfinite(values).all():
+                raise WireError(f"Party '{party}' sent embeddings that are not finite numbers.")
 
     def _store(self) -> CheckpointStore:
         if self.store is None:

@@ -40,8 +40,8 @@ class CheckpointStore:
         """Return the numbers of the versions on disk, oldest first."""
         return tuple(sorted(int(p.stem) for p in self.folder.glob("*.json") if p.stem.isdecimal()))
 
-    def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> None:
-        """Keep a state under a number."""
+    def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> str:
+        """Keep a state under a number; return the digest of its tensors."""
         data = save({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()})
         manifest = {
             "schema": SCHEMA,
@@ -55,6 +55,15 @@ class CheckpointStore:
         write_atomically(self._tensors(version), data)
         sealed = {**manifest, "manifest_sha256": _seal(manifest)}
         write_atomically(self._manifest(version), json.dumps(sealed, indent=1).encode())
+        return str(manifest["sha256"])
+
+    def digest(self, version: int) -> str:
+        """Return the digest that `save` returned for a version."""
+        return str(self._read_manifest(version)["sha256"])
+
+    def facts(self, version: int) -> dict[str, Any]:
+        """Return what was noted with a version."""
+        return dict(self._read_manifest(version)["facts"])
 
     def load(self, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return a state and its facts, or say by name what is wrong with it."""
@@ -91,7 +100,9 @@ class CheckpointStore:
         """Drop every version but these; the manifest goes first."""
         with writing(self.folder):
             for path in sorted(self.folder.glob("*")):
-                if not path.stem.isdecimal() or int(path.stem) not in versions:
+                number = path.name.partition(".")[0]  # a draft that a crash left goes too
+                draft = path.suffix == ".part"
+                if number.isdecimal() and (draft or int(number) not in versions):
                     path.unlink(missing_ok=True)
 
     def _read_manifest(self, version: int) -> dict[str, Any]:
@@ -114,6 +125,8 @@ class CheckpointStore:
                 f"version of unlabel reads schema {SCHEMA}."
             )
         if seal != _seal(manifest):
+            raise CheckpointError(f"Checkpoint manifest '{name}' is truncated or was changed.")
+        if not {"party", "model", "version", "sha256", "facts"} <= manifest.keys():
             raise CheckpointError(f"Checkpoint manifest '{name}' is truncated or was changed.")
         for what, own in (("party", self.party), ("model", self.model), ("version", version)):
             if manifest[what] != own:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from unlabel.data import Features, Scaling
 from unlabel.errors import CheckpointError
+from unlabel.files import sha256
 from unlabel.party.graphs import Replay
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
@@ -49,6 +50,8 @@ class Learner:
             self.module = self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.place = place
         self.steps = 0
+        # Parts that their owner froze stay frozen.
+        self._frozen = [part for part in module.modules() if module.training and not part.training]
         self._settings = settings
         self._stream = stream
         self._weights = list(self.module.parameters())
@@ -58,11 +61,15 @@ class Learner:
         self._move = inspect.unwrap(type(self._optimiser).step)
 
     def begin(self, mode: Mode, step: int) -> None:
-        """Set the model to train or predict, and in training start the step's random stream."""
+        """Set the model to train or predict, and start the step's random stream.
+
+        A model that draws while it predicts draws the same every time.
+        """
         if self.module.training != (mode == "train"):
             self.module.train(mode == "train")
-        if mode == "train":
-            self._stream.start(step, self.place.device)
+            for part in self._frozen:
+                part.training = False
+        self._stream.start(step if mode == "train" else f"predict/{step}", self.place.device)
 
     def descend(self, step: int) -> None:
         """Move the weights against their gradients, at the rate of this step."""
@@ -76,6 +83,14 @@ class Learner:
     def _clear(self) -> None:
         for weights in self._weights:
             weights.grad = None
+
+    def is_finite(self) -> bool:
+        """Tell whether training has left the weights and the optimiser's memory finite.
+
+        Buffers are not asked: a mask may hold infinity on purpose.
+        """
+        memory = [v for k, v in self.state().items() if k.startswith("optimiser/")]
+        return all(bool(torch.isfinite(t).all()) for t in [*self._weights, *memory])
 
     def state(self) -> dict[str, Tensor]:
         """Return everything that training changes, by name."""
@@ -93,12 +108,16 @@ class Learner:
             self.module.load_state_dict(weights)
         except RuntimeError as error:
             raise CheckpointError("the weights in it are those of another model.") from error
+        adam = isinstance(self._optimiser, torch.optim.Adam)
+        keys = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in named.items():
             if name.startswith("optimiser/"):
                 _, index, key = name.split("/", 2)
                 # A copy: the optimiser writes into its state, the caller's tensors stay as read.
                 state.setdefault(int(index), {})[key] = tensor.clone()
+                if key not in keys or int(index) >= len(self._weights):
+                    raise CheckpointError("the optimiser in it is another one.")
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
         self._clear()
@@ -122,6 +141,7 @@ class Bottom(Learner):
         super().__init__(module, settings, stream=stream, place=place)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
+        self._digest: str | None = None
         # All parties crop by one stream, so that the parts of an image move together.
         self._crops = Stream(stream.seed, "crops")
         self._replay = Replay(self.module) if place.graphs else None
@@ -129,6 +149,13 @@ class Bottom(Learner):
     def add_table(self, name: str, features: Features) -> None:
         """Add rows that are no part of training, for example new people to predict."""
         self.tables[name] = features.to(self.place.device)
+
+    def features_digest(self) -> str:
+        """Return a fingerprint of the rows the model is trained on."""
+        if self._digest is None:
+            values = self.tables["main"].values.cpu().contiguous()
+            self._digest = sha256(str(tuple(values.shape)).encode() + values.numpy().tobytes())
+        return self._digest
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Fit the scaling on the training rows, for a training of so many steps."""

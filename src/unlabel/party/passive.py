@@ -19,6 +19,8 @@ from unlabel.wire.messages import MAX_TEXT
 
 log = logging.getLogger("unlabel.party")
 
+FAILED = "it failed to answer, and its own log says why."
+
 
 @dataclass(frozen=True)
 class Pending:
@@ -60,11 +62,20 @@ class PassiveParty:
         self.pending: Pending | None = None
 
     def handle(self, message: Message) -> Message:
-        """Answer one message; what the policy forbids is refused with a reason and logged."""
+        """Answer one message; what the policy forbids is refused with a reason and logged.
+
+        Whatever goes wrong inside is a refusal too: the log says what, the answer does not.
+        """
         try:
             check(message)
-        except WireError as error:
+            return self._answer(message)
+        except (WireError, PartyRefused) as error:
             return self._refuse(message, str(error))
+        except Exception:
+            log.exception("%s failed to answer", self.name)
+            return self._refuse(message, FAILED)
+
+    def _answer(self, message: Message) -> Message:
         if self.transcript is not None:
             self.transcript.log("received", message)
         try:
@@ -92,5 +103,5 @@ class PassiveParty:
 
     def _refuse(self, message: Message, reason: str) -> Refused:
         log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
-        step = message.step if type(message.step) is int and message.step >= 0 else 0
-        return Refused(step, reason[:MAX_TEXT])
+        step = getattr(message, "step", 0)
+        return Refused(step if type(step) is int and step >= 0 else 0, reason[:MAX_TEXT])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import torch
-
 from unlabel.errors import CheckpointError, PartyRefused, RunError, why
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.passive import PassiveParty, Pending
@@ -23,6 +21,7 @@ from unlabel.wire import (
     Prepare,
     Restore,
     Save,
+    Saved,
 )
 
 log = logging.getLogger("unlabel.party")
@@ -32,7 +31,13 @@ log = logging.getLogger("unlabel.party")
 def describe(party: PassiveParty, message: Describe) -> Message:
     """Tell the number of rows, the width of the embeddings and the versions on disk."""
     versions = party.store.versions() if party.store else ()
-    return Description(message.step, len(party.bottom.tables["main"]), party.width, versions)
+    return Description(
+        step=message.step,
+        rows=len(party.bottom.tables["main"]),
+        width=party.width,
+        versions=versions,
+        max_rows=party.guard.policy.max_rows,
+    )
 
 
 @handles(Prepare)
@@ -51,6 +56,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, remember the way back until their gradients come."""
     if message.table not in party.bottom.tables:
         raise PartyRefused(f"it has no table {message.table[:40]!r}.")
+    if message.mode == "train" and message.table != "main":
+        raise PartyRefused("it trains on its table 'main' and on no other.")
     rows = party.guard.check_rows(message, len(party.bottom.tables[message.table]))
     try:
         embeddings = party.bottom.embed(
@@ -75,8 +82,12 @@ def descend(party: PassiveParty, message: Gradients) -> Message:
         raise PartyRefused(f"it has sent no embeddings to train on in step {message.step}.")
     values = party.guard.check_gradients(message, pending.embeddings)
     party.pending = None
-    pending.embeddings.backward(values)
-    party.bottom.descend(message.step)
+    try:
+        pending.embeddings.backward(values)
+        party.bottom.descend(message.step)
+    except Exception as error:  # the owner's own model may raise anything
+        log.exception("the bottom model of %s failed", party.name)
+        raise PartyRefused(f"its bottom model cannot learn ({why(error)}).") from error
     return Done(message.step)
 
 
@@ -92,25 +103,39 @@ def save(party: PassiveParty, message: Save) -> Message:
         raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
     try:
         state = party.bottom.state()
-        if not all(torch.isfinite(tensor).all() for tensor in state.values()):
+        if not party.bottom.is_finite():
             raise PartyRefused(DIVERGED)
-        store.save(message.version, state, {})
+        facts = {"features": party.bottom.features_digest()}
+        digest = store.save(message.version, state, facts)
         if party.transcript is not None:
             party.transcript.flush()
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     except RunError as error:
         raise _not_written(error) from error
-    return Done(message.step)
+    return Saved(message.step, digest)
 
 
 @handles(Restore)
 def restore(party: PassiveParty, message: Restore) -> Message:
-    """Return to a version on disk."""
+    """Return to a version on disk, if it is the one that was saved with the others."""
+    store = _store(party)
     try:
-        _store(party).restore(message.version, party.bottom.load_state)
+        if message.digest and store.digest(message.version) != message.digest:
+            raise PartyRefused(
+                f"its version {message.version} is not the one that was saved with the others'."
+            )
+        if store.facts(message.version).get("features") != party.bottom.features_digest():
+            raise PartyRefused(
+                f"its features have changed since version {message.version} was saved."
+            )
+        store.restore(message.version, party.bottom.load_state)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
+    try:
+        party.guard.settle()
+    except PartyRefused as breach:  # what was flagged on a device is noted before it is forgotten
+        log.warning("%s returned to a version after a breach: %s", party.name, breach)
     party.guard.reset()
     party.pending = None
     return Done(message.step)
@@ -124,6 +149,8 @@ def keep(party: PassiveParty, message: Keep) -> Message:
         raise PartyRefused("it has none of the versions to keep, and drops nothing.")
     try:
         store.keep(message.versions)
+        if party.transcript is not None:
+            party.transcript.flush()
     except RunError as error:
         raise _not_written(error) from error
     return Done(message.step)

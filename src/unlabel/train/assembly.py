@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from unlabel.data import ACTIVE, Features
+from unlabel.errors import DataError
 from unlabel.models import build_bottom, embedding_width, join_top
 from unlabel.party import (
     ActiveParty,
@@ -20,6 +21,7 @@ from unlabel.party import (
 )
 from unlabel.train.config import RunConfig
 from unlabel.train.loading import Holdings
+from unlabel.train.settings import check_batch
 from unlabel.wire import LocalTransport, Transcript, Transport
 
 
@@ -52,7 +54,15 @@ def build_active(
 ) -> ActiveParty:
     """Build the active party on top of whatever parties the transport reaches."""
     config = holdings.config
-    widths = [answer.width for answer in describe(transport).values()]
+    described = describe(transport)
+    widths = [answer.width for answer in described.values()]
+    for party, answer in described.items():
+        if answer.rows != len(holdings.labels):
+            raise DataError(
+                f"Party '{party}' has {answer.rows} rows for {len(holdings.labels)} labels."
+            )
+    most = min(answer.max_rows for answer in described.values())
+    check_batch(config.train.batch, holdings.rows.train, most)
     own = None
     if ACTIVE in holdings.features:
         own = _build_bottom(ACTIVE, holdings.features[ACTIVE], config, place)
@@ -61,7 +71,7 @@ def build_active(
     stream.start("init", torch.device("cpu"))
     name = config.model.top_name()
     labels = len(holdings.names)
-    top = join_top(name, own_width + widths, labels, config.model.combine)
+    top = join_top(name, own_width + widths, labels, config.model.combine, config.code)
     model = f"{name} over embeddings of {own_width + widths} to {labels} labels"
     return ActiveParty(
         labels=holdings.labels,
@@ -69,6 +79,7 @@ def build_active(
         widths=widths,
         transport=transport,
         own=own,
+        most_rows=most,
         store=CheckpointStore(folder, party=ACTIVE, model=model) if folder else None,
     )
 
@@ -100,5 +111,5 @@ def assemble(
 def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:
     stream = Stream(config.train.seed, name)
     stream.start("init", torch.device("cpu"))
-    module = build_bottom(config.bottom_of(name), features.shape)
+    module = build_bottom(config.bottom_of(name), features.shape, config.code)
     return Bottom(module, features, config.train, stream=stream, place=place)

@@ -74,6 +74,7 @@ class RunConfig:
     model        which models
     train        how to train
     policy       the passive parties' rules
+    code         folder of your own models' modules; that of the configuration file by default
     """
 
     data: str | None = None
@@ -86,6 +87,7 @@ class RunConfig:
     model: ModelSettings = field(default_factory=ModelSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     policy: Policy = field(default_factory=Policy)
+    code: Path | None = None
 
     __pydantic_config__ = FORBID
 
@@ -117,6 +119,7 @@ class RunConfig:
             self,
             data=str(base / str(self.data)) if named else self.data,
             folder=None if self.folder is None else base / self.folder,
+            code=base if self.code is None else base / self.code,
             active=self.active and replace(self.active, table=base / self.active.table),
             passive=[replace(party, table=base / party.table) for party in self.passive],
         )

@@ -79,7 +79,6 @@ def _from_dataset(config: RunConfig) -> Holdings:
             dataset.y,
             test=dataset.test if len(dataset.test) else settings.test,
             validation=settings.validation,
-            batch=settings.batch,
             seed=settings.seed,
         ),
     )
@@ -104,7 +103,6 @@ def _from_tables(config: RunConfig) -> Holdings:
             codes,
             test=settings.test,
             validation=settings.validation,
-            batch=settings.batch,
             seed=settings.seed,
         ),
     )

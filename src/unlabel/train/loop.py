@@ -109,6 +109,8 @@ class Training:
             try:
                 step_loss, step_correct = self.active.step(batch, step)
             except PartyRefused as error:
+                if "finite" not in str(error):
+                    raise
                 raise TrainingError(
                     f"{error} If the training diverges, lower `lr` (now {self.settings.lr:g})."
                 ) from error
@@ -177,7 +179,8 @@ class Training:
 def batches(rows: Tensor, size: int, *, seed: int, epoch: int) -> Iterator[Tensor]:
     """Yield the rows in the random order of an epoch, `size` at a time.
 
-    A last single row joins the batch before it, since batch normalisation cannot train on one.
+    A last single row takes one more from the batch before it, since batch normalisation cannot
+    train on one; batches of two instead grow to three.
     """
     order = torch.randperm(len(rows), generator=Stream(seed, "rows").generator(epoch))
     shuffled = rows[order.to(rows.device)]
@@ -189,6 +192,8 @@ def _bounds(count: int, size: int) -> list[tuple[int, int]]:
     starts = list(range(0, count, size))
     if len(starts) > 1 and count - starts[-1] == 1:
         starts.pop()
+        if size > 2:
+            starts.append(count - 2)
     return list(zip(starts, [*starts[1:], count], strict=True))
 
 

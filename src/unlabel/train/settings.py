@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+from torch import Tensor
 
 from unlabel.data import Augment
 from unlabel.errors import SettingsError
@@ -83,3 +84,16 @@ class TrainSettings(OptimiserSettings):
         if self.graphs and device.type != "cuda":
             raise SettingsError("Expected `graphs` only with a CUDA device; set it to false.")
         return Place(device, self.precision, self.graphs)
+
+
+def check_batch(batch: int, rows: Tensor, most: int) -> None:
+    """Raise where a batch is larger than the data or than what every party serves."""
+    if batch > len(rows):
+        raise SettingsError(
+            f"Expected `batch` to be at most the {len(rows)} training rows but got {batch}."
+        )
+    if batch > most:
+        raise SettingsError(
+            f"Expected `batch` to be at most {most}, the rows a request that every party's policy "
+            f"allows, but got {batch}."
+        )

@@ -17,6 +17,7 @@ from unlabel.wire.messages import (
     Refused,
     Restore,
     Save,
+    Saved,
     kind_of,
     tensors_of,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Refused",
     "Restore",
     "Save",
+    "Saved",
     "Transcript",
     "Transport",
     "decode",

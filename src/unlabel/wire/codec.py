@@ -72,7 +72,7 @@ def encode(message: Message) -> bytes:
 
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
     """Read a message from bytes; anything malformed raises `WireError` and nothing else."""
-    kind, plain, body = _read_header(data, limits)
+    kind, plain, header, body = _read_header(data, limits)
     arguments: dict[str, Any] = _read_fields(kind, plain)
     for name, tensor in _read_tensors(kind, body).items():
         check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
@@ -84,7 +84,7 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
         arguments[name] = tensor
     message = kind(**arguments)
     # One message has one form, so that nothing can hide in blanks, repeated keys or metadata.
-    if encoded_size(message) != len(data):
+    if _header(message) != header or encoded_size(message) != len(data):
         raise WireError(f"This {kind.__name__} carries bytes that belong to none of its fields.")
     return message
 
@@ -128,7 +128,7 @@ def _header(message: Message) -> bytes:
     return json.dumps({"kind": kind_of(message), **plain}, separators=(",", ":")).encode()
 
 
-def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, Any], bytes]:
+def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, Any], bytes, bytes]:
     if len(data) > limits.message:
         raise WireError(f"A message of {len(data)} bytes is over the limit of {limits.message}.")
     if len(data) < _PREFIX.size:
@@ -150,7 +150,7 @@ def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, 
     name = plain.pop("kind")
     if name not in MESSAGES:
         raise WireError(f"{name[:40]!r} is not a message of this protocol.")
-    return MESSAGES[name], plain, data[end:]
+    return MESSAGES[name], plain, data[_PREFIX.size : end], data[end:]
 
 
 def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:

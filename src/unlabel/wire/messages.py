@@ -93,9 +93,10 @@ class Save(Message):
 
 @dataclass(frozen=True, eq=False)
 class Restore(Message):
-    """Ask the party to return to a version it kept."""
+    """Ask the party to return to a version it kept: the one of this digest, or any if empty."""
 
     version: int
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,7 @@ class Description(Message):
     rows: int
     width: int
     versions: tuple[int, ...]
+    max_rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +126,13 @@ class Embeddings(Message):
     tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
 
     values: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Saved(Message):
+    """The state was kept; the digest binds the versions of all parties together."""
+
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +151,7 @@ MESSAGES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
-        *(Description, Embeddings, Done, Refused),
+        *(Description, Embeddings, Saved, Done, Refused),
     )
 }
 

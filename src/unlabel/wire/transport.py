@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
-from unlabel.errors import PartyRefused
+from unlabel.errors import PartyRefused, WireError
 from unlabel.wire.messages import Message, Refused
 
 
@@ -35,7 +35,13 @@ class Transport(ABC):
 
     def tell(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         """Send each party its own request; raise `PartyRefused` if one declines."""
-        answers = self.exchange(requests)
+        found = self.exchange(requests)
+        strange = [party for party in found if party not in requests]
+        missing = [party for party in requests if party not in found]
+        if strange or missing:
+            raise WireError(f"Expected an answer of {list(requests)} but got one of {list(found)}.")
+        # In the order of the requests: embeddings of one width could be swapped unnoticed.
+        answers = {party: found[party] for party in requests}
         for party, answer in answers.items():
             if isinstance(answer, Refused):
                 raise PartyRefused(f"Party '{party}' refused: {answer.reason}")
