@@ -42,9 +42,9 @@ class SplitOverheadSettings:
     parties: tuple[int, ...] = (1, 2, 4, 8)
     model: str = "convnet"
     size: int = 28
-    rows: int = 2048
+    rows: int = 4096
     batch: int = 64
-    repeats: int = 15
+    repeats: int = 11
 
     def __post_init__(self) -> None:
         expect("repeats", self.repeats, self.repeats >= 1, "at least 1")
