@@ -8,6 +8,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from unlabel.bench.fuzz_inputs import COLUMNS, ROWS, TABLES, WIDTH, inputs
-from unlabel.bench.fuzz_judge import Findings, Judge, read
+from unlabel.bench.fuzz_judge import KEPT, Findings, Judge, read
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import Features
 from unlabel.models import build_bottom
@@ -36,6 +37,8 @@ from unlabel.wire import (
 
 GROWTH_MIB = 64
 WARM_UP = 1_000
+#: Inputs that one pair of parties gets.
+ROUND = 1_000
 
 
 @dataclass(frozen=True)
@@ -51,10 +54,32 @@ class FuzzWireSettings:
 
 
 def run(settings: FuzzWireSettings, say: Callable[[str], None]) -> dict[str, Any]:
-    """Feed the inputs to an ordinary party and to a narrow one; return what was found."""
-    with tempfile.TemporaryDirectory() as folder:
-        parties = [make_party(folder=Path(folder)), make_narrow_party()]
-        return fuzz(parties, settings, say)
+    """Feed the inputs to an ordinary party and to a narrow one; return what was found.
+
+    Every so often both begin anew: gradients that a policy just allows can leave a party with no
+    version worth returning to, and from then on it would refuse nearly everything.
+    """
+    rounds = []
+    for start in range(0, settings.count, ROUND):
+        say(f"{start} of {settings.count} inputs")
+        part = FuzzWireSettings(min(ROUND, settings.count - start), settings.seed + start)
+        with tempfile.TemporaryDirectory() as folder:
+            rounds.append(fuzz([make_party(folder=Path(folder)), make_narrow_party()], part, say))
+    return _join(rounds)
+
+
+def _join(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    served: Counter[str] = Counter()
+    for each in rounds:
+        served.update(each["served"])
+    return {
+        **{name: sum(each[name] for each in rounds) for name in ("inputs", "decoded", "refused")},
+        "served": dict(sorted(served.items())),
+        "violations": [wrong for each in rounds for wrong in each["violations"]][:KEPT],
+        "slowest_ms": max(each["slowest_ms"] for each in rounds),
+        "memory_growth_mib": round(sum(each["memory_growth_mib"] for each in rounds[1:]), 3),
+        "seconds": round(sum(each["seconds"] for each in rounds), 3),
+    }
 
 
 def make_party(
@@ -99,8 +124,8 @@ def fuzz(
         for data in inputs(settings.count, settings.seed):
             if found.inputs == min(WARM_UP, settings.count // 2):
                 warm = _peak_mib()
-            if found.inputs % 5_000 == 0:
-                say(f"{found.inputs} of {settings.count} inputs")
+            if found.inputs % 500 == 0:
+                say(f"{found.inputs} of {settings.count} inputs in this round")
             found.inputs += 1
             found.decoded += read(data, DEFAULT_LIMITS, "codec", found) is not None
             for judge in judges:
