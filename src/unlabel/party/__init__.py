@@ -8,7 +8,7 @@ from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, Handler, handles
-from unlabel.party.randomness import Stream
+from unlabel.party.randomness import Stream, own_randomness
 
 __all__ = [
     "ActiveParty",
@@ -26,5 +26,6 @@ __all__ = [
     "Stream",
     "describe",
     "handles",
+    "own_randomness",
     "serving",
 ]

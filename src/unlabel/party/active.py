@@ -14,6 +14,7 @@ from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom, Learner
 from unlabel.party.protocols import Filter
+from unlabel.party.randomness import own_randomness
 from unlabel.wire import (
     Describe,
     Description,
@@ -93,11 +94,11 @@ class ActiveParty:
             self._check_finite(received)
             raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
+        if any(leaf.grad is None for leaf in leaves):
+            raise ModelError("The top model does not pass gradients on to every party.")
         self.top.descend(step)
         if self.own is not None:
             self.own.descend(step)
-        if any(leaf.grad is None for leaf in leaves):
-            raise ModelError("The top model does not pass gradients on to every party.")
         gradients: dict[str, Message] = {
             party: Gradients(step, cast(Tensor, leaf.grad))
             for party, leaf in zip(received, leaves, strict=True)
@@ -111,8 +112,7 @@ class ActiveParty:
     def logits(self, rows: Tensor, *, table: str = "main") -> Tensor:
         """Return the logits of rows, in the order given, in requests that every party serves."""
         found = []
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
+        with own_randomness(self.device):
             for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows))):
                 own, received = self._embeddings(piece, table=table, mode="predict", step=number)
                 self._check_finite(received)
@@ -148,13 +148,13 @@ class ActiveParty:
             raise CheckpointError(
                 f"The active party's features have changed since version {version} was saved."
             )
-        store.restore(version, self._load)
         digests = facts.get("parties", {})
         if set(digests) != set(self.parties):
             raise CheckpointError(
                 f"Version {version} was saved with the parties {sorted(digests)}, "
                 f"not with {sorted(self.parties)}."
             )
+        store.restore(version, self._load)
         self.transport.tell({p: Restore(0, version, digests[p]) for p in self.parties})
         return facts
 

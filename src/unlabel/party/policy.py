@@ -50,8 +50,8 @@ class Guard:
     """Applies a policy to the messages that reach one party.
 
     On a CPU a breach is refused at once. On an accelerator, reading a value back would stall
-    every step; there a breach sets a flag on the device, its effect is cancelled in place, and
-    `settle` reads the flags before anything is kept.
+    every step; there a breach sets a flag on the device, gradients that break a rule become
+    zeros, and `settle` reads the flags before anything is kept.
     """
 
     def __init__(self, policy: Policy) -> None:

@@ -8,7 +8,9 @@ parties share the process.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -36,3 +38,10 @@ class Stream:
     def generator(self, step: int | str) -> torch.Generator:
         """Return a CPU generator of its own at the start of the stream of a step."""
         return torch.Generator().manual_seed(self.number(step))
+
+
+@contextlib.contextmanager
+def own_randomness(device: torch.device) -> Iterator[None]:
+    """Leave the caller's random generators as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield

@@ -18,6 +18,7 @@ from unlabel.party import (
     Place,
     Stream,
     describe,
+    own_randomness,
 )
 from unlabel.train.config import RunConfig
 from unlabel.train.loading import Holdings
@@ -90,7 +91,7 @@ def assemble(
     """Build all parties of a run in this process."""
     config = holdings.config
     place = config.train.place()
-    with torch.random.fork_rng(devices=[]):
+    with own_randomness(torch.device("cpu")):
         passives = {
             name: build_passive(
                 name,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from unlabel.data import Rows
 from unlabel.errors import PartyRefused, TrainingError
-from unlabel.party import ActiveParty, Stream
+from unlabel.party import ActiveParty, Stream, own_randomness
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.settings import TrainSettings
 from unlabel.train.watch import Epoch, Watcher
@@ -72,7 +71,7 @@ class Training:
 
     def run(self) -> Progress:
         """Train to the end, from the newest version that all parties have."""
-        with _own_randomness(self.active.device):
+        with own_randomness(self.active.device):
             rows = self.rows.train.to(self.active.device)
             self.active.prepare(rows, self.steps_an_epoch * self.settings.epochs)
             self._resume()
@@ -195,10 +194,3 @@ def _bounds(count: int, size: int) -> list[tuple[int, int]]:
         if size > 2:
             starts.append(count - 2)
     return list(zip(starts, [*starts[1:], count], strict=True))
-
-
-@contextlib.contextmanager
-def _own_randomness(device: torch.device) -> Iterator[None]:
-    """Leave the caller's random generators as they were."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        yield
