@@ -17,9 +17,10 @@ from unlabel.data import Augment
 from unlabel.errors import RunError, SettingsError
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
-from unlabel.party.optimiser import OptimiserKind, Schedule
+from unlabel.party.optimiser import OptimiserKind
 from unlabel.train import RunConfig, TrainSettings
 from unlabel.train.config import ActiveTable, PassiveTable
+from unlabel.wire.messages import Schedule
 
 # --- there and back ------------------------------------------------------------------------
 

@@ -8,9 +8,11 @@ True
 """
 
 from unlabel._version import __version__
+from unlabel.erasure import Outcome
 from unlabel.errors import (
     CheckpointError,
     DataError,
+    ForgetError,
     ModelError,
     PartyRefused,
     RunError,
@@ -29,8 +31,10 @@ __all__ = [
     "DataError",
     "Evaluation",
     "Federation",
+    "ForgetError",
     "ModelError",
     "ModelSettings",
+    "Outcome",
     "PartyRefused",
     "Policy",
     "Predictions",

@@ -8,6 +8,7 @@
     ├── PartyRefused      a party declined a request, with its reason
     ├── CheckpointError   a checkpoint is truncated, changed, or of another model
     ├── TrainingError     training cannot go on
+    ├── ForgetError       a request to forget cannot be carried out
     └── RunError          a run folder cannot be used or written
 
 Each message is one sentence that says what was expected, what was found, and what to do.
@@ -52,6 +53,10 @@ class CheckpointError(UnlabelError):
 
 class TrainingError(UnlabelError):
     """Training cannot go on."""
+
+
+class ForgetError(UnlabelError):
+    """A request to forget cannot be carried out."""
 
 
 class RunError(UnlabelError):

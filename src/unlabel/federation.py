@@ -1,18 +1,21 @@
-"""The entry object: a federation that trains, evaluates and predicts."""
+"""The entry object: a federation that trains, evaluates, predicts and forgets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from unlabel.data import ACTIVE, Features, Parties
+from unlabel import erasure
+from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
+from unlabel.erasure import Outcome, Watch
 from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
+from unlabel.forget import Forgotten, Method, Transaction
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
 from unlabel.runfolder import expect_usable, start_folder, write_config
@@ -76,6 +79,7 @@ class Federation:
         self.active = active
         self.passives = dict(passives)
         self.folder = folder
+        self.forgotten = Forgotten()
 
     @property
     def config(self) -> RunConfig:
@@ -145,11 +149,18 @@ class Federation:
 
     @classmethod
     def open(
-        cls, folder: str | Path, *, record: bool = False, resume: bool = False, device: str = ""
+        cls,
+        folder: str | Path,
+        *,
+        record: bool = False,
+        resume: bool = False,
+        recovering: bool = False,
+        device: str = "",
     ) -> Federation:
         """Open a run that was kept in a folder, on the newest version all parties have.
 
         With `resume` a run that has no version yet is fine: training starts at its beginning.
+        With `recovering` so is one whose parties a crash left on different versions.
         """
         from unlabel.configfile import read_run_config
 
@@ -160,10 +171,13 @@ class Federation:
         holdings = load_holdings(config)
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
+        if not recovering:
+            Transaction(active).expect_together()
         versions = active.common_versions()
         if versions:
-            federation._check(active.facts(versions[-1]))
-            active.restore(versions[-1])
+            facts = active.restore(versions[-1])
+            federation._check(facts)
+            federation.forgotten = Forgotten.from_facts(facts)
         elif not resume:
             raise CheckpointError(
                 f"Run '{path}' has no version that all parties share; resume its training first."
@@ -178,18 +192,61 @@ class Federation:
         if changes:
             self._change(changes)
         settings = self.config.train
+        if self.folder is not None:
+            Transaction(self.active).expect_none()
         watching = list(watchers)
         if self.folder is not None:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
         return Training(
             self.active,
-            self.holdings.rows,
+            self._rows_to_train(),
             settings,
             labels=len(self.labels),
-            facts={"data": self.holdings.digest(), "settings": self._settings()},
+            facts={
+                "data": self.holdings.digest(),
+                "settings": self._settings(),
+                "forgotten": asdict(self.forgotten),
+            },
             watchers=watching,
         ).run()
+
+    def _rows_to_train(self) -> Rows:
+        """Return the rows without those that were forgotten: what is gone is not learned again."""
+        rows, gone = self.holdings.rows, self.forgotten
+        past = torch.isin(self.holdings.labels, torch.tensor(gone.labels))
+        past[torch.tensor(gone.rows, dtype=torch.int64)] = True
+        return replace(
+            rows,
+            train=rows.train[~past[rows.train]],
+            validation=rows.validation[~past[rows.validation]],
+        )
+
+    def forget(
+        self,
+        labels: Sequence[str | int] = (),
+        *,
+        ids: Sequence[str] = (),
+        method: str | Method | None = None,
+        watch: Watch | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """Forget labels, or the labels of people; what that makes is staged until you decide.
+
+        labels   by name or number
+        ids      of people whose labels are to be forgotten, in place of whole labels
+        method   by name or as an object of settings; `renormalise` (for people: `people`) if None
+        options  `public`, `few_shot`, `retained`, `robust`, `secret`: see `erasure.plan`
+
+        >>> fed = Federation.local("digits", parties=2, epochs=3)
+        >>> history = fed.train()
+        >>> outcome = fed.forget([3])
+        >>> outcome.result.forgotten_accuracy.after
+        0.0
+        >>> outcome.commit()
+        """
+        task, request = erasure.plan(self, labels=labels, ids=ids, **options)
+        return erasure.run_request(self, task, request, method, watch or erasure.watch_nothing)
 
     def evaluate(self, part: str = "test") -> Evaluation:
         """Return how well the rows of a part (train, validation or test) are predicted."""
@@ -245,7 +302,12 @@ class Federation:
         self.holdings = replace(self.holdings, config=config)
 
     def _predict(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
-        """Hand each party its part of the new rows, in this process, and ask for predictions."""
+        """Hand each party its part of the new rows, and ask for predictions."""
+        self.hand_over("new", features)
+        return self._name(ids, torch.arange(len(ids)), "new")
+
+    def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
+        """Give each party its part of rows that are no part of training, in this process."""
         for name, part in features.items():
             bottom = self.active.own if name == ACTIVE else self.passives[name].bottom
             if bottom is None:
@@ -256,8 +318,7 @@ class Federation:
                     f"Expected rows of shape {list(own)} for party '{name}' "
                     f"but got {list(part.shape)}."
                 )
-            bottom.add_table("new", part)
-        return self._name(ids, torch.arange(len(ids)), "new")
+            bottom.add_table(table, part)
 
     def _name(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
         logits = self.active.logits(rows.to(self.active.device), table=table)

@@ -19,7 +19,7 @@ from unlabel.train import RunConfig
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {"config.yaml", "metrics.jsonl"}
 LONGEST_NAME = 255
-PARTY_FILES = {"versions", "transcript.jsonl"}
+PARTY_FILES = {"versions", "staged", "secrets", "ledger.jsonl", "transcript.jsonl"}
 
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:

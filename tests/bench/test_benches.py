@@ -13,7 +13,7 @@ import pytest
 from unlabel.bench.__main__ import main
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES
-from unlabel.bench.settings import parse_settings
+from unlabel.words import parse_settings
 from unlabel.bench.split_overhead import SplitOverheadSettings
 from unlabel.bench.training import TrainingSettings
 from unlabel.errors import SettingsError

@@ -10,8 +10,8 @@ import sys
 
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES
-from unlabel.bench.settings import parse_settings
 from unlabel.errors import UnlabelError
+from unlabel.words import parse_settings
 
 
 def main(words: list[str]) -> int:

@@ -11,9 +11,9 @@ import typer
 
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES, Bench
-from unlabel.bench.settings import parse_settings
 from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.files import write_atomically
+from unlabel.words import parse_settings
 
 app = typer.Typer(help="Measure; see `unlabel bench list`.", no_args_is_help=True)
 

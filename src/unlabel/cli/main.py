@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from unlabel._version import __version__
-from unlabel.cli import bench, data, demo, evaluate, predict, train
+from unlabel.cli import bench, data, decide, demo, evaluate, forget, predict, status, train
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
 
@@ -31,6 +31,13 @@ app.command()(demo.demo)
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
+app.command()(forget.forget)
+app.command()(decide.commit)
+app.command()(decide.rollback)
+app.command()(decide.purge)
+app.command()(decide.recover)
+app.command()(status.status)
+app.command()(status.ledger)
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

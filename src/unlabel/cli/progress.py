@@ -117,3 +117,29 @@ class ProgressBar(Watcher):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class StepBar:
+    """A bar over the steps of a request, with a figure beside it; quiet where nobody watches."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("step {task.completed}/{task.total}  {task.fields[note]}"),
+            console=console,
+            transient=True,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task(title, total=None, note="")
+
+    def __enter__(self) -> StepBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def step(self, step: int, steps: int, note: str) -> None:
+        """Show how far the request has come."""
+        self._bar.update(self._task, completed=step, total=steps, note=note)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,9 @@ MAX_PARTIES = 8
 ACTIVE = "active"
 #: A run keeps its curves in a subfolder of this name, beside those of the parties.
 RESERVED = "tensorboard"
+
+#: Share of a label's training rows that may be set aside as public, so that little data stays.
+PUBLIC_SHARE = 0.1
 
 _FITS = {"strips": "image", "views": "views", "columns": "table"}
 
@@ -114,17 +117,21 @@ def check_split(dataset: Dataset, kind: SplitKind | None) -> None:
 
 @dataclass(frozen=True)
 class Rows:
-    """Which rows train, which guide early stopping and tuning, and which test."""
+    """Which rows train, guide early stopping and tuning, test, and are set aside as public."""
 
     train: Tensor
     validation: Tensor
     test: Tensor
+    public: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.int64))
 
 
-def draw_rows(labels: Array, *, test: Array | float, validation: float, seed: int) -> Rows:
+def draw_rows(
+    labels: Array, *, test: Array | float, validation: float, seed: int, public: int = 0
+) -> Rows:
     """Draw the parts at random, each label in the same proportion.
 
-    `test` holds the rows of an official test part, or the share to draw.
+    `test` holds the rows of an official test part, or the share to draw; `public` is how many
+    rows of each label are set aside, at most `PUBLIC_SHARE` of those that would train.
     """
     rng = np.random.default_rng(seed)
     rows = np.arange(len(labels))
@@ -133,6 +140,7 @@ def draw_rows(labels: Array, *, test: Array | float, validation: float, seed: in
     else:
         rest, tested = np.setdiff1d(rows, test), np.asarray(test)
     train, validated = _draw(rest, labels, validation, rng)
+    train, aside = _draw(train, labels, PUBLIC_SHARE, rng, most=public)
     if len(np.unique(labels[train])) < 2:
         raise DataError(
             "The training rows hold a single label or none; a classifier needs at least two: "
@@ -140,17 +148,17 @@ def draw_rows(labels: Array, *, test: Array | float, validation: float, seed: in
         )
     if len(tested) == 0:
         raise DataError("No test rows are left; raise `test` or bring more data.")
-    return Rows(*(torch.from_numpy(np.sort(part)) for part in (train, validated, tested)))
+    return Rows(*(torch.from_numpy(np.sort(part)) for part in (train, validated, tested, aside)))
 
 
 def _draw(
-    rows: Array, labels: Array, share: float, rng: np.random.Generator
+    rows: Array, labels: Array, share: float, rng: np.random.Generator, most: int | None = None
 ) -> tuple[Array, Array]:
-    """Split `rows` into the rest and a share of each label."""
+    """Split `rows` into the rest and a share of each label, `most` rows a label at most."""
     taken = [rows[:0]]
     for label in np.unique(labels[rows]):
         own = rng.permutation(rows[labels[rows] == label])
-        taken.append(own[: round(share * len(own))])
+        taken.append(own[: round(share * len(own))][:most])
     drawn = np.concatenate(taken)
     return np.setdiff1d(rows, drawn), drawn
 

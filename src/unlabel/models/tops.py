@@ -15,6 +15,9 @@ from unlabel.models.registry import TOPS, build_top
 
 Combine = Literal["concat", "sum"]
 
+#: What is added to the logit of a muted label.
+MUTED = -10_000.0
+
 
 @TOPS.register("linear")
 def linear(inputs: int, labels: int) -> nn.Module:
@@ -41,18 +44,27 @@ class Top(nn.Module):
 
     concat  H = [H_1 | ... | H_K]
     sum     H = H_1 + ... + H_K, for embeddings of one width
+
+    A label that is muted gets a logit lowered by 10000, whatever the head says.
     """
 
-    def __init__(self, head: nn.Module, combine: Combine) -> None:
+    muted: Tensor
+
+    def __init__(self, head: nn.Module, combine: Combine, labels: int) -> None:
         super().__init__()
         self.head = head
         self.combine = combine
+        self.register_buffer("muted", torch.zeros(labels))
+
+    def mute(self, labels: Sequence[int]) -> None:
+        """Suppress the outputs of labels; it hides them and forgets nothing."""
+        self.muted[list(labels)] = MUTED
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Return the logits."""
         parts = list(embeddings)
         joined = torch.cat(parts, dim=1) if self.combine == "concat" else torch.stack(parts).sum(0)
-        logits: Tensor = self.head(joined)
+        logits: Tensor = self.head(joined) + self.muted
         return logits
 
 
@@ -73,7 +85,7 @@ def join_top(
     if combine == "sum" and len(set(widths)) > 1:
         raise ModelError(f"Embeddings of widths {list(widths)} cannot be summed; use 'concat'.")
     inputs = sum(widths) if combine == "concat" else widths[0]
-    top = Top(build_top(name, inputs, labels, code), combine)
+    top = Top(build_top(name, inputs, labels, code), combine, labels)
     _check_logits(name, top, widths, labels)
     return top
 

@@ -1,9 +1,10 @@
 """Who owns what: passive parties (features, bottom), the active party (labels, top)."""
 
-from unlabel.party import serving  # registers the handlers of training
+from unlabel.party import serving, staging  # register the handlers of messages
 from unlabel.party.active import ActiveParty, describe
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom, Learner, Place, Precision
+from unlabel.party.ledger import Ledger, LedgerEntry
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
@@ -18,6 +19,8 @@ __all__ = [
     "Guard",
     "Handler",
     "Learner",
+    "Ledger",
+    "LedgerEntry",
     "OptimiserSettings",
     "PassiveParty",
     "Place",
@@ -28,4 +31,5 @@ __all__ = [
     "handles",
     "own_randomness",
     "serving",
+    "staging",
 ]

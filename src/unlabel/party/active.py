@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor
 from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom, Learner
+from unlabel.party.ledger import Ledger
 from unlabel.party.protocols import Filter
 from unlabel.party.randomness import own_randomness
 from unlabel.wire import (
@@ -62,6 +63,7 @@ class ActiveParty:
         self.store = store
         self.filters = tuple(filters)
         self.most_rows = most_rows
+        self.ledger = Ledger(store.home) if store is not None else None
 
     @property
     def parties(self) -> Sequence[str]:
@@ -82,13 +84,41 @@ class ActiveParty:
 
     def step(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Take one training step; return the loss and the number of correct rows, unread."""
-        own, received = self._embeddings(rows, table="main", mode="train", step=step)
-        leaves = [values.requires_grad_() for values in received.values()]
-        self.top.begin("train", step)
-        with self.top.place.autocast():
-            logits = self.top.module([*own, *leaves]).float()
         target = self.labels[rows]
-        loss = F.cross_entropy(logits, target)
+        correct = torch.zeros((), dtype=torch.int64, device=self.device)
+
+        def cross_entropy(embeddings: list[Tensor]) -> Tensor:
+            logits = self.apply_top(embeddings)
+            correct.copy_((logits.detach().argmax(1) == target).sum())
+            return F.cross_entropy(logits, target)
+
+        return self.move(rows, step, cross_entropy), correct
+
+    def apply_top(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Return the logits of embeddings, one tensor a party."""
+        with self.top.place.autocast():
+            logits: Tensor = self.top.module(list(embeddings)).float()
+        return logits
+
+    def move(
+        self,
+        rows: Tensor,
+        step: int,
+        objective: Callable[[list[Tensor]], Tensor],
+        *,
+        mode: Mode = "train",
+        table: str = "main",
+    ) -> Tensor:
+        """Move all models one step against the gradient of an objective; return its value.
+
+        The objective is given the embeddings of the rows, one tensor a party with the active
+        party's own first, and may do with them what it likes under autograd: each party gets
+        the exact gradient for its own rows.
+        """
+        own, received = self._embeddings(rows, table=table, mode=mode, step=step)
+        leaves = [values.requires_grad_() for values in received.values()]
+        self.top.begin(mode, step)
+        loss = objective([*own, *leaves])
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             self._check_finite(received)
@@ -106,7 +136,20 @@ class ActiveParty:
         for each in self.filters:
             gradients = {party: each(message) for party, message in gradients.items()}
         self.transport.tell(gradients)
-        return loss.detach(), (logits.detach().argmax(1) == target).sum()
+        return loss.detach()
+
+    @torch.no_grad()
+    def embeddings(
+        self, rows: Tensor, *, table: str = "main", most: int = PREDICTED_ROWS
+    ) -> list[Tensor]:
+        """Return the embeddings of rows as they are predicted from, one tensor a party."""
+        found: list[list[Tensor]] = []
+        with own_randomness(self.device):
+            for number, piece in enumerate(rows.split(min(most, self.most_rows))):
+                own, received = self._embeddings(piece, table=table, mode="predict", step=number)
+                self._check_finite(received)
+                found.append([*own, *received.values()])
+        return [torch.cat(parts) for parts in zip(*found, strict=True)]
 
     @torch.no_grad()
     def logits(self, rows: Tensor, *, table: str = "main") -> Tensor:
@@ -117,8 +160,7 @@ class ActiveParty:
                 own, received = self._embeddings(piece, table=table, mode="predict", step=number)
                 self._check_finite(received)
                 self.top.begin("predict", number)
-                with self.top.place.autocast():
-                    found.append(self.top.module([*own, *received.values()]).float())
+                found.append(self.apply_top([*own, *received.values()]))
         return torch.cat(found)
 
     def descriptions(self) -> dict[str, Description]:
@@ -131,7 +173,7 @@ class ActiveParty:
         The active party writes last, with the digests of what the others wrote: once its
         manifest is there, everybody has the version, and no party can bring another one.
         """
-        store = self._store()
+        store = self.versions_store()
         answers = self.transport.ask(Save(0, version))
         digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
         if digests.keys() != answers.keys():
@@ -142,7 +184,7 @@ class ActiveParty:
 
     def restore(self, version: int) -> dict[str, Any]:
         """Bring all parties to one version; return the facts kept with it."""
-        store = self._store()
+        store = self.versions_store()
         facts = store.facts(version)
         if self.own is not None and facts.get("features") != self.own.features_digest():
             raise CheckpointError(
@@ -160,17 +202,17 @@ class ActiveParty:
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return what was noted with a version, without going back to it."""
-        return self._store().facts(version)
+        return self.versions_store().facts(version)
 
     def keep(self, versions: Sequence[int]) -> None:
         """Have all parties drop every version but these."""
         wanted = tuple(sorted(set(versions)))
         self.transport.ask(Keep(0, wanted))
-        self._store().keep(wanted)
+        self.versions_store().keep(wanted)
 
     def common_versions(self) -> tuple[int, ...]:
         """Return the versions that every party has, oldest first."""
-        common = set(self._store().versions())
+        common = set(self.versions_store().versions())
         for description in self.descriptions().values():
             common &= set(description.versions)
         return tuple(sorted(common))
@@ -199,23 +241,36 @@ class ActiveParty:
             if not torch.isfinite(values).all():
                 raise WireError(f"Party '{party}' sent embeddings that are not finite numbers.")
 
-    def _store(self) -> CheckpointStore:
+    def learners(self) -> dict[str, Learner]:
+        """Return the active party's own models: the top, and its bottom if it has one."""
+        return {"top": self.top, **({"bottom": self.own} if self.own is not None else {})}
+
+    def versions_store(self) -> CheckpointStore:
+        """Return the store of versions, or say that there is none."""
         if self.store is None:
             raise CheckpointError("This federation keeps no versions; give it a folder.")
         return self.store
 
     def _state(self) -> dict[str, Tensor]:
-        state = {f"top/{name}": tensor for name, tensor in self.top.state().items()}
-        if self.own is not None:
-            state |= {f"bottom/{name}": tensor for name, tensor in self.own.state().items()}
-        return state
+        return {
+            f"{half}/{name}": tensor
+            for half, learner in self.learners().items()
+            for name, tensor in learner.state().items()
+        }
+
+    def model_state(self) -> dict[str, Tensor]:
+        """Return the active party's models, without their optimisers."""
+        return {
+            f"{half}/{name}": tensor
+            for half, learner in self.learners().items()
+            for name, tensor in learner.model_state().items()
+        }
 
     def _load(self, tensors: dict[str, Tensor]) -> None:
-        halves = {"top": self.top, "bottom": self.own}
-        for half, learner in halves.items():
+        for half, learner in self.learners().items():
             own = {k[len(half) + 1 :]: v for k, v in tensors.items() if k.startswith(half + "/")}
-            if learner is not None:
-                learner.load_state(own)
+            learner.settle()
+            learner.load_state(own)
 
 
 def describe(transport: Transport) -> dict[str, Description]:

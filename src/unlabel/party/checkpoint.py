@@ -20,7 +20,7 @@ from torch import Tensor
 
 from unlabel._version import __version__
 from unlabel.errors import CheckpointError
-from unlabel.files import sha256, write_atomically, writing
+from unlabel.files import sha256, sync_folder, write_atomically, writing
 
 SCHEMA = 1
 
@@ -31,10 +31,37 @@ class CheckpointStore:
     `model` describes the party's model in words; a checkpoint of another one is refused.
     """
 
-    def __init__(self, folder: Path, *, party: str, model: str) -> None:
-        self.folder = folder / "versions"
+    def __init__(self, folder: Path, *, party: str, model: str, shelf: str = "versions") -> None:
+        self.home = folder
+        self.folder = folder / shelf
         self.party = party
         self.model = model
+
+    @property
+    def staged(self) -> CheckpointStore:
+        """The shelf of versions to be: what a request has made and nobody has decided on yet."""
+        return CheckpointStore(self.home, party=self.party, model=self.model, shelf="staged")
+
+    def adopt(self, version: int, digest: str) -> None:
+        """Make a staged version one of these; where that is done already, nothing happens.
+
+        The manifest moves last, so that a crash in between leaves no version without tensors.
+        """
+        if version in self.versions():
+            if self.digest(version) != digest:
+                raise CheckpointError(f"its version {version} is not the one that was staged.")
+            self.staged.keep(())
+            return
+        staged = self.staged
+        if version not in staged.versions() or staged.digest(version) != digest:
+            raise CheckpointError(f"it has not staged this version {version}.")
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for place in (CheckpointStore._tensors, CheckpointStore._manifest):
+                if place(staged, version).exists():
+                    place(staged, version).replace(place(self, version))
+                    sync_folder(self.folder)
+        self.staged.keep(())
 
     def versions(self) -> tuple[int, ...]:
         """Return the numbers of the versions on disk, oldest first."""

@@ -26,26 +26,24 @@ class _Call(nn.Module):
 
 
 class Replay:
-    """Runs a model in training through a graph for the first shape of batch it meets.
+    """Runs a model's passes through a graph for each of the first `shapes` of batch it meets.
 
     Batches of another shape, such as the last of an epoch, run without a graph.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, shapes: int = 1) -> None:
         self._module = module
-        self._shape: torch.Size | None = None
-        self._graphed: nn.Module | None = None
+        self._shapes = shapes
+        self._graphs: dict[torch.Size, nn.Module] = {}
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the model's output; autocast, if any, is the caller's."""
-        if self._shape is None:
-            self._capture(x)
-        call = self._graphed if x.shape == self._shape and self._graphed else self._module
-        out: Tensor = call(x)
+        if x.shape not in self._graphs and len(self._graphs) < self._shapes:
+            self._graphs[x.shape] = self._capture(x)
+        out: Tensor = self._graphs.get(x.shape, self._module)(x)
         return out
 
-    def _capture(self, x: Tensor) -> None:
-        self._shape = x.shape
+    def _capture(self, x: Tensor) -> nn.Module:
         # Capture runs on a stream of its own, and PyTorch would warn of that at every step.
         if hasattr(torch.autograd.graph, "set_warn_on_accumulate_grad_stream_mismatch"):
             torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
@@ -62,4 +60,4 @@ class Replay:
                 ) from error
         for name, buffer in self._module.named_buffers():
             buffer.data.copy_(before[name])
-        self._graphed = captured if isinstance(captured, nn.Module) else None
+        return captured if isinstance(captured, nn.Module) else self._module

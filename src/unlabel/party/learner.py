@@ -20,6 +20,8 @@ from unlabel.wire import Mode
 
 Precision = Literal["float32", "bf16"]
 
+UNPREPARED = "nothing was prepared or restored yet."
+
 
 @dataclass(frozen=True)
 class Place:
@@ -52,24 +54,52 @@ class Learner:
         self.steps = 0
         # Parts that their owner froze stay frozen.
         self._frozen = [part for part in module.modules() if module.training and not part.training]
-        self._settings = settings
+        self._training = settings
         self._stream = stream
         self._weights = list(self.module.parameters())
+        self._use(settings)
+
+    def _use(self, settings: OptimiserSettings) -> None:
+        self._settings = settings
         self._optimiser = settings.make(self._weights)
         # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
         # that cost a small model more time than the step itself.
         self._move = inspect.unwrap(type(self._optimiser).step)
+        self._clear()
 
     def begin(self, mode: Mode, step: int) -> None:
         """Set the model to train or predict, and start the step's random stream.
 
         A model that draws while it predicts draws the same every time.
         """
-        if self.module.training != (mode == "train"):
+        if self.module.training != (mode == "train"):  # frozen and predict run alike
             self.module.train(mode == "train")
             for part in self._frozen:
                 part.training = False
-        self._stream.start(step if mode == "train" else f"predict/{step}", self.place.device)
+        self._stream.start(step if mode == "train" else f"{mode}/{step}", self.place.device)
+
+    def tune(self, settings: OptimiserSettings, steps: int = 0) -> None:
+        """Move from now on with another, fresh optimiser."""
+        self._use(settings)
+        self.steps = steps
+
+    def renew(self, share: float, name: str) -> None:
+        """Draw the last layers anew, as many as hold this share of the weights.
+
+        A layer is a part with `reset_parameters`, as PyTorch's own have; others stay.
+        """
+        self._stream.start(f"renew/{name}", self.place.device)
+        layers = [m for m in self.module.modules() if hasattr(m, "reset_parameters")]
+        left = share * sum(weights.numel() for weights in self._weights)
+        for layer in reversed(layers):
+            if left <= 0:
+                break
+            layer.reset_parameters()  # type: ignore[operator]
+            left -= sum(weights.numel() for weights in layer.parameters(recurse=False))
+
+    def settle(self) -> None:
+        """Move as in training again, with an optimiser that remembers nothing."""
+        self._use(self._training)
 
     def descend(self, step: int) -> None:
         """Move the weights against their gradients, at the rate of this step."""
@@ -92,9 +122,13 @@ class Learner:
         memory = [v for k, v in self.state().items() if k.startswith("optimiser/")]
         return all(bool(torch.isfinite(t).all()) for t in [*self._weights, *memory])
 
+    def model_state(self) -> dict[str, Tensor]:
+        """Return the model's part of the state: without the optimiser, which remembers rows."""
+        return {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}
+
     def state(self) -> dict[str, Tensor]:
         """Return everything that training changes, by name."""
-        named = {f"model/{name}": tensor for name, tensor in self.module.state_dict().items()}
+        named = Learner.model_state(self)
         for index, values in self._optimiser.state_dict()["state"].items():
             for key, value in values.items():
                 if isinstance(value, Tensor):
@@ -144,7 +178,10 @@ class Bottom(Learner):
         self._digest: str | None = None
         # All parties crop by one stream, so that the parts of an image move together.
         self._crops = Stream(stream.seed, "crops")
-        self._replay = Replay(self.module) if place.graphs else None
+        # One graph a mode: normalisation runs other kernels where it is frozen.
+        # A request asks for a few sizes of batch, over and over.
+        shapes = {"train": 1, "frozen": 4} if place.graphs else {}
+        self._replays = {mode: Replay(self.module, n) for mode, n in shapes.items()}
 
     def add_table(self, name: str, features: Features) -> None:
         """Add rows that are no part of training, for example new people to predict."""
@@ -165,8 +202,8 @@ class Bottom(Learner):
     def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
         """Return the embeddings of rows, in training with the graph that leads back to them."""
         if self.scaling is None:
-            raise CheckpointError("nothing was prepared or restored yet.")
-        with torch.set_grad_enabled(mode == "train"):
+            raise CheckpointError(UNPREPARED)
+        with torch.set_grad_enabled(mode != "predict"):
             if mode == "train" and self.tables[table].augment != "none":
                 self._crops.start(step, self.place.device)
             x = self.tables[table].batch(rows, augment=mode == "train")
@@ -174,17 +211,23 @@ class Bottom(Learner):
             x = self.scaling.apply(x)
             if x.dim() == 4 and self.place.device.type == "cuda":
                 x = x.contiguous(memory_format=torch.channels_last)
-            run = self._replay if self._replay and mode == "train" else self.module
+            run = self._replays.get(mode, self.module)
             with self.place.autocast():
                 embeddings: Tensor = run(x)
         return embeddings.float()
 
     def state(self) -> dict[str, Tensor]:
         """Return the model, the optimiser and the scaling."""
+        return {**super().state(), **self._scaling_state()}
+
+    def model_state(self) -> dict[str, Tensor]:
+        """Return the model and the scaling."""
+        return {**super().model_state(), **self._scaling_state()}
+
+    def _scaling_state(self) -> dict[str, Tensor]:
         if self.scaling is None:
-            raise CheckpointError("nothing was prepared or restored yet.")
-        own = {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
-        return {**super().state(), **own}
+            raise CheckpointError(UNPREPARED)
+        return {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
 
     def load_state(self, named: dict[str, Tensor]) -> None:
         """Return to a state."""

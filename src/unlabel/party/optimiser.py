@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.optim import SGD, Adam, Optimizer
 
 from unlabel.errors import SettingsError, unknown
+from unlabel.wire.messages import Schedule
 
 OptimiserKind = Literal["sgd", "adam"]
-Schedule = Literal["constant", "linear", "cosine"]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class OptimiserSettings:
     def __post_init__(self) -> None:
         one_of("optimiser", self.optimiser, get_args(OptimiserKind))
         one_of("schedule", self.schedule, get_args(Schedule))
-        expect("lr", self.lr, self.lr > 0 and math.isfinite(self.lr), "a number above 0")
+        expect("lr", self.lr, self.lr >= 0 and math.isfinite(self.lr), "a number of 0 or more")
         expect("momentum", self.momentum, 0 <= self.momentum < 1, "from 0 to below 1")
         expect("weight_decay", self.weight_decay, self.weight_decay >= 0, "0 or more")
         expect("warmup", self.warmup, 0 <= self.warmup < 1, "a share from 0 to below 1")

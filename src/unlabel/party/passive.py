@@ -11,6 +11,7 @@ from torch import Tensor
 from unlabel.errors import PartyRefused, WireError
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.learner import Bottom
+from unlabel.party.ledger import Ledger
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, handler_of
 from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
@@ -28,6 +29,14 @@ class Pending:
 
     step: int
     embeddings: Tensor
+
+
+@dataclass(frozen=True)
+class Open:
+    """A request to forget under way, and the state to return to if nothing comes of it."""
+
+    request: str
+    before: dict[str, Tensor]
 
 
 class PassiveParty:
@@ -59,7 +68,9 @@ class PassiveParty:
         self.filters = tuple(filters)
         self.transcript = transcript
         self.limits = limits
+        self.ledger = Ledger(store.home) if store is not None else None
         self.pending: Pending | None = None
+        self.open: Open | None = None
 
     def handle(self, message: Message) -> Message:
         """Answer one message; what the policy forbids is refused with a reason and logged.

@@ -14,7 +14,10 @@ from unlabel.party.optimiser import expect
 from unlabel.wire import MESSAGES, Embed, Gradients, Message, Prepare, kind_of
 
 #: What a passive party serves unless its owner says otherwise.
-SERVES = ("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep")
+SERVES = (
+    *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
+    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
+)
 
 DIVERGED = "its weights have diverged and are not finite; restore a version."
 

@@ -26,6 +26,9 @@ from unlabel.wire import (
 
 log = logging.getLogger("unlabel.party")
 
+#: Tables whose rows may move the weights.
+TRAINABLE = ("main", "public")
+
 
 @handles(Describe)
 def describe(party: PassiveParty, message: Describe) -> Message:
@@ -56,8 +59,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, remember the way back until their gradients come."""
     if message.table not in party.bottom.tables:
         raise PartyRefused(f"it has no table {message.table[:40]!r}.")
-    if message.mode == "train" and message.table != "main":
-        raise PartyRefused("it trains on its table 'main' and on no other.")
+    if message.mode != "predict" and message.table not in TRAINABLE:
+        raise PartyRefused(f"it trains on its tables {' and '.join(TRAINABLE)} and on no other.")
     rows = party.guard.check_rows(message, len(party.bottom.tables[message.table]))
     try:
         embeddings = party.bottom.embed(
@@ -69,7 +72,7 @@ def embed(party: PassiveParty, message: Embed) -> Message:
         log.exception("the bottom model of %s failed", party.name)
         raise PartyRefused(f"its bottom model fails on these rows ({why(error)}).") from error
     party.guard.check_embeddings(embeddings.detach())
-    if message.mode == "train":
+    if message.mode != "predict":
         party.pending = Pending(message.step, embeddings)
     return Embeddings(message.step, embeddings.detach())
 
@@ -95,7 +98,7 @@ def descend(party: PassiveParty, message: Gradients) -> Message:
 def save(party: PassiveParty, message: Save) -> Message:
     """Keep the present state, unless a breach of the policy or a divergence went into it."""
     party.guard.settle()
-    store = _store(party)
+    store = store_of(party)
     versions = store.versions()
     if message.version < 0:
         raise PartyRefused("versions are counted from 0.")
@@ -112,14 +115,14 @@ def save(party: PassiveParty, message: Save) -> Message:
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     except RunError as error:
-        raise _not_written(error) from error
+        raise not_written(error) from error
     return Saved(message.step, digest)
 
 
 @handles(Restore)
 def restore(party: PassiveParty, message: Restore) -> Message:
     """Return to a version on disk, if it is the one that was saved with the others."""
-    store = _store(party)
+    store = store_of(party)
     try:
         if message.digest and store.digest(message.version) != message.digest:
             raise PartyRefused(
@@ -129,6 +132,7 @@ def restore(party: PassiveParty, message: Restore) -> Message:
             raise PartyRefused(
                 f"its features have changed since version {message.version} was saved."
             )
+        party.bottom.settle()
         store.restore(message.version, party.bottom.load_state)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
@@ -138,13 +142,14 @@ def restore(party: PassiveParty, message: Restore) -> Message:
         log.warning("%s returned to a version after a breach: %s", party.name, breach)
     party.guard.reset()
     party.pending = None
+    party.open = None
     return Done(message.step)
 
 
 @handles(Keep)
 def keep(party: PassiveParty, message: Keep) -> Message:
     """Drop every version but those named; the last one is never dropped."""
-    store = _store(party)
+    store = store_of(party)
     if not set(message.versions) & set(store.versions()):
         raise PartyRefused("it has none of the versions to keep, and drops nothing.")
     try:
@@ -152,11 +157,11 @@ def keep(party: PassiveParty, message: Keep) -> Message:
         if party.transcript is not None:
             party.transcript.flush()
     except RunError as error:
-        raise _not_written(error) from error
+        raise not_written(error) from error
     return Done(message.step)
 
 
-def _not_written(error: RunError) -> PartyRefused:
+def not_written(error: RunError) -> PartyRefused:
     """Return a refusal that says why, and not where on its disk the party keeps things."""
     log.error("%s", error)
     cause = error.__cause__
@@ -164,7 +169,8 @@ def _not_written(error: RunError) -> PartyRefused:
     return PartyRefused(f"it cannot write to its own folder ({reason}); free some room there.")
 
 
-def _store(party: PassiveParty) -> CheckpointStore:
+def store_of(party: PassiveParty) -> CheckpointStore:
+    """Return the party's store of versions, or refuse what needs one."""
     if party.store is None:
         raise PartyRefused("it has no folder to keep versions in.")
     return party.store

@@ -20,6 +20,7 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.staging import TRANSCRIPT
 from unlabel.train.config import RunConfig
 from unlabel.train.loading import Holdings
 from unlabel.train.settings import check_batch
@@ -39,7 +40,7 @@ def build_passive(
     bottom = _build_bottom(name, features, config, place)
     model = f"{config.bottom_of(name)} on rows of {list(features.shape)}"
     store = CheckpointStore(folder, party=name, model=model) if folder else None
-    path = folder / "transcript.jsonl" if folder else None
+    path = folder / TRANSCRIPT if folder else None
     return PassiveParty(
         name,
         bottom,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -25,6 +26,12 @@ class Evaluation:
     loss: float
     per_label_accuracy: tuple[float | None, ...]
     confusion: tuple[tuple[int, ...], ...]
+
+    def accuracy_on(self, labels: Iterable[int]) -> float | None:
+        """Return the share of the rows of some labels that was predicted, None without rows."""
+        chosen = list(labels)
+        total = sum(sum(self.confusion[n]) for n in chosen)
+        return sum(self.confusion[n][n] for n in chosen) / total if total else None
 
     @classmethod
     def of(cls, logits: Tensor, labels: Tensor, count: int) -> Evaluation:

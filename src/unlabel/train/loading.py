@@ -80,6 +80,7 @@ def _from_dataset(config: RunConfig) -> Holdings:
             test=dataset.test if len(dataset.test) else settings.test,
             validation=settings.validation,
             seed=settings.seed,
+            public=settings.public,
         ),
     )
 
@@ -104,6 +105,7 @@ def _from_tables(config: RunConfig) -> Holdings:
             test=settings.test,
             validation=settings.validation,
             seed=settings.seed,
+            public=settings.public,
         ),
     )
 

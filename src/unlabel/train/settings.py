@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -23,6 +24,8 @@ class TrainSettings(OptimiserSettings):
     seed           names every random draw; the same seed gives the same run
     test           share of the rows kept for testing, where the data has no test part of its own
     validation     share of the other rows that guides early stopping, never used to train or test
+    public         rows of each label set aside before training as the public set for forgetting, a
+                   tenth of a label's rows at most; 0 sets none aside
     patience       stop after so many epochs without a better validation accuracy, and return to
                    the best; 0 trains all epochs
     augment        what may be done to training images; auto is what suits the dataset
@@ -38,6 +41,7 @@ class TrainSettings(OptimiserSettings):
     seed: int = 0
     test: float = 0.2
     validation: float = 0.1
+    public: int = 40
     patience: int = 0
     augment: Augment | Literal["auto"] = "auto"
     device: str = "cpu"
@@ -47,12 +51,14 @@ class TrainSettings(OptimiserSettings):
     save_every: int = 1
 
     def __post_init__(self) -> None:
+        expect("lr", self.lr, self.lr > 0 and math.isfinite(self.lr), "a number above 0")
         super().__post_init__()
         expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
         expect("batch", self.batch, self.batch >= 2, "at least 2")
         expect("seed", self.seed, self.seed >= 0, "0 or more")
         expect("test", self.test, 0 < self.test < 1, "a share between 0 and 1")
         expect("validation", self.validation, 0 <= self.validation < 1, "a share from 0 to below 1")
+        expect("public", self.public, self.public >= 0, "0 or more")
         expect("patience", self.patience, self.patience >= 0, "0 or more")
         expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
         one_of("augment", self.augment, ("auto", *get_args(Augment)))

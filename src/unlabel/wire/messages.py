@@ -1,13 +1,14 @@
 """The closed set of messages: everything one party can learn from another stands here.
 
-A message is a frozen dataclass with a `step` and fields of four sorts only: whole numbers, short
-text, lists of whole numbers, and tensors. A tensor field declares its dtype and rank, so that the
-codec can refuse whatever does not fit before any party looks at it. What each message tells its
-receiver is written in docs/wire.md.
+A message is a frozen dataclass with a `step` and fields of five sorts only: whole numbers, finite
+numbers, short text, lists of whole numbers, and tensors. A tensor field declares its dtype and
+rank, so that the codec can refuse whatever does not fit before any party looks at it. What each
+message tells its receiver is written in docs/wire.md.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, get_args, get_type_hints
 
@@ -16,7 +17,13 @@ from torch import Tensor
 
 from unlabel.errors import WireError
 
-Mode = Literal["train", "predict"]
+#: train   gradients will follow; normalisation and dropout behave as in training
+#: frozen  gradients will follow; normalisation and dropout behave as in prediction
+#: predict nothing will follow
+Mode = Literal["train", "frozen", "predict"]
+
+#: How a rate runs over the steps: it stays, or falls to zero along a line or a cosine.
+Schedule = Literal["constant", "linear", "cosine"]
 
 #: Floating-point types a tensor of embeddings or gradients may have.
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -106,6 +113,63 @@ class Keep(Message):
     versions: tuple[int, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Tune(Message):
+    """Open a request: the gradients that follow move the weights with a fresh optimiser.
+
+    SGD with this rate over `steps` steps, momentum and weight decay. Where `renew` is above 0 the
+    party first draws its last layers anew, as many as hold this share of its weights.
+    """
+
+    request: str
+    steps: int
+    lr: float
+    schedule: Schedule
+    warmup: float
+    momentum: float
+    nesterov: Literal["yes", "no"]
+    weight_decay: float
+    renew: float
+
+
+@dataclass(frozen=True, eq=False)
+class Stage(Message):
+    """Ask the party to keep its present weights aside, as what `version` is to become."""
+
+    request: str
+    version: int
+    note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Commit(Message):
+    """Ask the party to make what it staged for a request its version; repeating changes nothing."""
+
+    request: str
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Rollback(Message):
+    """Ask the party to drop a request and return to the weights it had before."""
+
+    request: str
+
+
+@dataclass(frozen=True, eq=False)
+class Purge(Message):
+    """Ask the party to remove all that stems from before `version`."""
+
+    request: str
+    version: int
+
+
+@dataclass(frozen=True, eq=False)
+class Status(Message):
+    """Ask which versions the party has, what it has staged, and what it remembers."""
+
+
 # Answers, from a passive party to the active one.
 
 
@@ -136,6 +200,20 @@ class Saved(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class Standing(Message):
+    """Where the party stands.
+
+    versions  on its disk
+    staged    the request that waits for commit or rollback, empty if none does
+    ledger    the hash at the end of its ledger, empty before the first entry
+    """
+
+    versions: tuple[int, ...]
+    staged: str
+    ledger: str
+
+
+@dataclass(frozen=True, eq=False)
 class Done(Message):
     """The request was carried out and there is nothing to tell."""
 
@@ -151,7 +229,8 @@ MESSAGES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
-        *(Description, Embeddings, Saved, Done, Refused),
+        *(Tune, Stage, Commit, Rollback, Purge, Status),
+        *(Description, Embeddings, Saved, Standing, Done, Refused),
     )
 }
 
@@ -183,6 +262,8 @@ _INT64 = 2**63
 def check_scalar(where: str, value: object, declared: object) -> object:
     """Return `value` as the declared type of a plain field, or raise `WireError`."""
     if declared is int and type(value) is int and -_INT64 <= value < _INT64:
+        return value
+    if declared is float and type(value) is float and math.isfinite(value):
         return value
     if declared is str and isinstance(value, str) and len(value) <= MAX_TEXT:
         return value

@@ -81,6 +81,14 @@ class Transcript:
                 file.writelines(lines)
         self._written = len(self.entries)
 
+    def clear(self) -> None:
+        """Forget all that was noted, in memory and in the file."""
+        self.entries.clear()
+        self._written = 0
+        if self._path is not None:
+            with writing(self._path):
+                self._path.unlink(missing_ok=True)
+
     def total_bytes(self, direction: Direction) -> int:
         """Return the bytes that went in one direction."""
         return sum(entry.bytes for entry in self.entries if entry.direction == direction)

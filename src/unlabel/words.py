@@ -1,16 +1,16 @@
-"""Settings of a bench from NAME=VALUE words; no library beyond Python's own, for bare machines."""
+"""Settings from NAME=VALUE words; no library beyond Python's own, for bare machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
-from typing import Any, get_type_hints
+from dataclasses import fields, replace
+from typing import Any, Literal, get_origin, get_type_hints
 
 from unlabel.errors import SettingsError, unknown
 
 
-def parse_settings(kind: type[Any], given: Sequence[str]) -> Any:
-    """Return settings of a kind with the given ones changed.
+def parse_settings(kind: type[Any], given: Sequence[str], start: Any = None) -> Any:
+    """Return settings of a kind with the given ones changed, the others as in `start`.
 
     >>> from unlabel.bench.split_overhead import SplitOverheadSettings
     >>> parse_settings(SplitOverheadSettings, ["parties=1,2", "rows=512"]).parties
@@ -26,13 +26,19 @@ def parse_settings(kind: type[Any], given: Sequence[str]) -> Any:
         if name not in known:
             raise SettingsError(unknown("setting", name, known))
         changes[name] = _read(name, text, hints[name])
-    return kind(**changes)
+    return kind(**changes) if start is None else replace(start, **changes)
 
 
 def _read(name: str, text: str, hint: Any) -> Any:
     try:
         if hint == tuple[int, ...]:
             return tuple(int(part) for part in text.split(","))
+        if hint == tuple[float, ...]:
+            return tuple(float(part) for part in text.split(","))
+        if hint == tuple[str, ...]:
+            return tuple(part for part in text.split(",") if part)
+        if get_origin(hint) is Literal:
+            return text  # the settings themselves say what they accept
         if hint is bool:
             return {"true": True, "false": False}[text]
         return hint(text)

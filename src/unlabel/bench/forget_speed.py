@@ -1,0 +1,104 @@
+"""How long forgetting takes beside the training it undoes, in one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from unlabel.bench.forgetting import read_method
+from unlabel.bench.registry import BENCHES, Bench
+from unlabel.federation import Federation
+
+
+@dataclass(frozen=True)
+class ForgetSpeedSettings:
+    """Settings of the bench: a run, a label, and how often to forget it.
+
+    method   as in the bench `forgetting`
+    repeats  warm requests; each is rolled back before the next
+    """
+
+    data: str = "digits"
+    model: str = "convnet"
+    parties: int = 2
+    epochs: int = 15
+    batch: int = 64
+    lr: float = 0.05
+    warmup: float = 0.0
+    nesterov: bool = False
+    device: str = "cpu"
+    precision: str = "float32"
+    graphs: bool = False
+    seed: int = 0
+    label: int = 0
+    method: str = "renormalise"
+    repeats: int = 10
+
+
+def run(settings: ForgetSpeedSettings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Train once, forget once cold and `repeats` times warm; return seconds, bytes and ratios."""
+    say("training")
+    federation = Federation.local(
+        settings.data,
+        parties=settings.parties,
+        model=settings.model,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        lr=settings.lr,
+        warmup=settings.warmup,
+        nesterov=settings.nesterov,
+        device=settings.device,
+        precision=settings.precision,
+        graphs=settings.graphs,
+        seed=settings.seed,
+    )
+    history = federation.train().history
+    trained = sum(epoch.seconds for epoch in history)
+    results = []
+    for number in range(1 + settings.repeats):
+        say(f"forgetting, {'cold' if number == 0 else f'warm {number}'}")
+        outcome = federation.forget([settings.label], method=read_method(settings.method))
+        outcome.rollback()
+        results.append(outcome.result)
+    cold, warm = results[0], results[1:] or results
+    seconds = median(result.seconds for result in warm)
+    return {
+        "cold_seconds": cold.seconds,
+        "warm_seconds": seconds,
+        "warm_seconds_all": [result.seconds for result in warm],
+        "steps": cold.steps,
+        "transcript_bytes": cold.transcript_bytes,
+        "train_seconds": trained,
+        "epoch_seconds": median(epoch.seconds for epoch in history),
+        "ratio_to_training": seconds / trained,
+        "ratio_to_epoch": seconds / median(epoch.seconds for epoch in history),
+        "retained": [cold.retained_accuracy.before, cold.retained_accuracy.after],
+        "forgotten": [cold.forgotten_accuracy.before, cold.forgotten_accuracy.after],
+    }
+
+
+def table(result: dict[str, Any]) -> list[list[str]]:
+    """Return the figures as rows for people."""
+    return [
+        ["what", "figure"],
+        ["training", f"{result['train_seconds']:.2f} s"],
+        ["forgetting, cold", f"{result['cold_seconds']:.3f} s"],
+        ["forgetting, warm", f"{result['warm_seconds']:.3f} s"],
+        ["share of the training", f"{100 * result['ratio_to_training']:.2f} %"],
+        ["share of one epoch", f"{100 * result['ratio_to_epoch']:.1f} %"],
+        ["steps", str(result["steps"])],
+        ["bytes on the wire", f"{result['transcript_bytes']:,}"],
+    ]
+
+
+BENCHES.add(
+    "forget-speed",
+    Bench(
+        "seconds, steps and bytes of one request, as a share of training",
+        ForgetSpeedSettings,
+        run,
+        table,
+    ),
+)

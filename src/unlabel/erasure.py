@@ -1,0 +1,249 @@
+"""A federation's requests to forget: made, decided on, purged, and remembered."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from unlabel.data import ACTIVE
+from unlabel.errors import ForgetError, SettingsError
+from unlabel.files import writing
+from unlabel.forget import (
+    METHODS,
+    Forgotten,
+    Method,
+    PartyStatus,
+    PublicSet,
+    Request,
+    Result,
+    Robust,
+    Task,
+    Transaction,
+    find_labels,
+    find_people,
+    forget,
+    public_from_training,
+    read_public,
+    take_back,
+)
+from unlabel.party import LedgerEntry
+from unlabel.wire import Commit
+
+if TYPE_CHECKING:
+    from unlabel.federation import Federation
+
+DEFAULT_METHOD = "renormalise"
+PEOPLE_METHOD = "people"
+NEEDS_FOLDER = "A federation in memory keeps no versions; give it a folder for this."
+
+Watch = Callable[[int, int, str], None]
+
+
+def watch_nothing(step: int, steps: int, note: str) -> None:
+    """Watch nothing."""
+
+
+@dataclass
+class Outcome:
+    """What a request made, staged with every party until somebody decides.
+
+    Figures stand in `result`; `commit` makes the new weights everybody's, `rollback` drops them.
+    """
+
+    result: Result
+    staged: bool
+    _federation: Federation
+    _gone: Forgotten
+    _saved: dict[str, dict[str, Tensor]]
+
+    def commit(self) -> None:
+        """Make it everybody's model."""
+        if not self.staged:
+            raise ForgetError("Nothing is staged: this outcome was decided on already.")
+        if self._federation.folder is None:
+            request = self.result.request
+            self._federation.active.transport.ask(Commit(0, request, 0, ""))
+            for learner in self._federation.active.learners().values():
+                learner.settle()
+            self._federation.forgotten = self._gone
+        else:
+            commit(self._federation)
+        self.staged = False
+
+    def rollback(self) -> None:
+        """Drop it; every party is as it was before the request."""
+        if not self.staged:
+            raise ForgetError("Nothing is staged: this outcome was decided on already.")
+        if self._federation.folder is None:
+            take_back(self._federation.active, self.result.request, self._saved)
+        else:
+            rollback(self._federation)
+        self.staged = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as plain data."""
+        return {**asdict(self.result), "staged": self.staged}
+
+
+def make_method(method: str | Method | None, people: bool) -> tuple[str, Method]:
+    """Return a method by name, or the default for the kind of request."""
+    if method is None:
+        method = PEOPLE_METHOD if people else DEFAULT_METHOD
+    if isinstance(method, str):
+        return method, METHODS.get(method)()
+    known = {METHODS.get(name): name for name in METHODS.names()}
+    return known.get(type(method), type(method).__name__), method
+
+
+def plan(
+    federation: Federation,
+    *,
+    labels: Sequence[str | int] = (),
+    ids: Sequence[str] = (),
+    public: str | Path | None = None,
+    few_shot: int = 40,
+    retained: int = 3,
+    robust: Robust = "none",
+    secret: bool = False,
+) -> tuple[Task, Request]:
+    """Check a request against the run, without changing anything."""
+    if bool(labels) == bool(ids):
+        raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
+    if few_shot < 2 or retained < 1:
+        raise SettingsError(
+            f"Expected at least 2 few-shot and 1 retained samples but got {few_shot} "
+            f"and {retained}."
+        )
+    if federation.folder is not None:
+        Transaction(federation.active).expect_none()
+    holdings, gone = federation.holdings, federation.forgotten
+    names = holdings.names
+    numbers = find_labels(labels, names, gone) if labels else []
+    known = [str(text) for text in holdings.ids.tolist()]
+    rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
+    again = set(rows) & set(gone.rows)
+    if again:
+        raise ForgetError(f"The label of '{known[min(again)]}' was already forgotten.")
+    request = Request(
+        labels=tuple(numbers),
+        rows=tuple(rows),
+        names=tuple(names[n] for n in numbers),
+        ids=tuple(known[row] for row in rows),
+        secret=secret,
+    )
+    task = Task(
+        active=federation.active,
+        train=holdings.rows.train,
+        test=holdings.rows.test,
+        names=names,
+        gone=gone,
+        public=_public(federation, public, max(few_shot, retained)),
+        few_shot=few_shot,
+        retained=retained,
+        robust=robust,
+        batch=federation.config.train.batch,
+        seed=federation.config.train.seed,
+    )
+    return task, request
+
+
+def run_request(
+    federation: Federation,
+    task: Task,
+    request: Request,
+    method: str | Method | None,
+    watch: Watch = watch_nothing,
+) -> Outcome:
+    """Carry a request out and stage what it made."""
+    name, made = make_method(method, bool(request.rows))
+    result, saved = forget(task, request, made, name, watch)
+    gone = task.gone.plus(request.labels, request.rows)
+    if federation.folder is not None:
+        try:
+            Transaction(federation.active).stage(request, name, gone)
+        except BaseException:
+            take_back(federation.active, request.id, saved)
+            raise
+    return Outcome(result, True, federation, gone, saved)
+
+
+def commit(federation: Federation) -> str:
+    """Make the staged request everybody's model; return its id."""
+    request = _transaction(federation).commit()
+    _look_again(federation)
+    return request
+
+
+def rollback(federation: Federation) -> str:
+    """Drop the staged request; return its id."""
+    request = _transaction(federation).rollback()
+    federation.active.restore(federation.active.common_versions()[-1])
+    return request
+
+
+def purge(federation: Federation) -> int:
+    """Remove all that stems from before the newest version, everywhere; return its number."""
+    version = _transaction(federation).purge()
+    assert federation.folder is not None
+    curves = federation.folder / "tensorboard"
+    with writing(curves):
+        if curves.exists():
+            shutil.rmtree(curves)
+    return version
+
+
+def recover(federation: Federation) -> str:
+    """Finish what a crash interrupted; return in words what was done."""
+    done = _transaction(federation).recover()
+    _look_again(federation)
+    return done
+
+
+def status(federation: Federation) -> dict[str, PartyStatus]:
+    """Return where every party stands, the active one first."""
+    transaction = _transaction(federation)
+    return {ACTIVE: transaction.own_standing(), **transaction.standing()}
+
+
+def ledgers(federation: Federation) -> Mapping[str, list[LedgerEntry]]:
+    """Return every party's ledger; one whose chain is broken raises."""
+    own = {ACTIVE: federation.active.ledger}
+    others = {name: party.ledger for name, party in federation.passives.items()}
+    return {name: book.entries() for name, book in {**own, **others}.items() if book is not None}
+
+
+def _transaction(federation: Federation) -> Transaction:
+    if federation.folder is None:
+        raise ForgetError(NEEDS_FOLDER)
+    return Transaction(federation.active)
+
+
+def _look_again(federation: Federation) -> None:
+    """Take up what the newest version says was forgotten."""
+    versions = federation.active.common_versions()
+    if versions:
+        federation.forgotten = Forgotten.from_facts(federation.active.facts(versions[-1]))
+
+
+def _public(federation: Federation, path: str | Path | None, per_label: int) -> PublicSet:
+    """Return the public set: from files, set aside before training, or from the training rows."""
+    holdings = federation.holdings
+    if path is not None:
+        features, labels = read_public(federation.config, Path(path), holdings.names)
+        federation.hand_over("public", features)
+        rows = torch.arange(len(labels))
+        return PublicSet("public", rows, labels, False, f"the files at {path}")
+    aside = holdings.rows.public
+    if len(aside):
+        labels = holdings.labels[aside]
+        return PublicSet("main", aside, labels, False, "rows set aside before training")
+    gone = torch.isin(holdings.rows.train, torch.tensor(federation.forgotten.rows))
+    return public_from_training(
+        holdings.labels, holdings.rows.train[~gone], per_label, seed=federation.config.train.seed
+    )

@@ -1,0 +1,32 @@
+"""One method of forgetting a file, and the transaction they all end in."""
+
+from unlabel.forget.files import read_ids, read_public
+from unlabel.forget.method import METHODS, Method, Work
+from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
+from unlabel.forget.request import Forgotten, Request, find_labels, find_people
+from unlabel.forget.run import Change, Result, Task, forget, take_back
+from unlabel.forget.transaction import PartyStatus, Transaction
+
+__all__ = [
+    "METHODS",
+    "Change",
+    "Forgotten",
+    "Method",
+    "PartyStatus",
+    "PublicSet",
+    "Request",
+    "Result",
+    "Robust",
+    "Shots",
+    "Suspect",
+    "Task",
+    "Transaction",
+    "Work",
+    "find_labels",
+    "find_people",
+    "forget",
+    "public_from_training",
+    "read_ids",
+    "read_public",
+    "take_back",
+]

@@ -1,0 +1,101 @@
+"""Public sets and requests that lie in files the user names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlabel.data import ACTIVE, Features
+from unlabel.data.splits import split_array
+from unlabel.errors import DataError, ForgetError, unknown
+from unlabel.train import RunConfig
+
+
+def read_public(
+    config: RunConfig, path: Path, names: Sequence[str]
+) -> tuple[dict[str, Features], Tensor]:
+    """Return each party's part of a public set and its labels.
+
+    For a run of a dataset it is an .npz file with `x` and `y`; for a run of tables a folder with a
+    table a party, named after the party, the active one's with the label column.
+    """
+    if config.data is not None:
+        return _from_npz(config, path, names)
+    return _from_tables(config, path, names)
+
+
+def _from_npz(
+    config: RunConfig, path: Path, names: Sequence[str]
+) -> tuple[dict[str, Features], Tensor]:
+    from unlabel.data.npz import load_npz
+
+    if not path.is_file():
+        raise DataError(f"Public set '{path}' does not exist; give an .npz file with x and y.")
+    dataset = load_npz(path, config.split == "views")
+    parts = split_array(dataset.x, dataset.layout, config.parties, active_part=config.active_part)
+    labels = _numbers([dataset.labels[n] for n in dataset.y.tolist()], names, path)
+    return {name: Features(part) for name, part in parts.items()}, labels
+
+
+def _from_tables(
+    config: RunConfig, folder: Path, names: Sequence[str]
+) -> tuple[dict[str, Features], Tensor]:
+    from dataclasses import replace
+
+    from unlabel.train.loading import match_tables, table_features
+
+    assert config.active is not None
+    if not folder.is_dir():
+        raise DataError(
+            f"Public set '{folder}' is not a folder; a run of tables needs one with a table a "
+            f"party, named after it."
+        )
+    moved = replace(
+        config,
+        active=replace(config.active, table=_find(folder, ACTIVE)),
+        passive=[replace(p, table=_find(folder, p.name)) for p in config.passive],
+    )
+    tables = match_tables(moved)
+    given = tables[ACTIVE].labels
+    if given is None:
+        raise DataError(f"The active party's table in '{folder}' has no labels.")
+    return table_features(tables), _numbers(given.tolist(), names, folder)
+
+
+def _find(folder: Path, party: str) -> Path:
+    for suffix in (".csv", ".parquet"):
+        if (folder / f"{party}{suffix}").is_file():
+            return folder / f"{party}{suffix}"
+    raise DataError(f"Public set '{folder}' has no table '{party}.csv' or '{party}.parquet'.")
+
+
+def _numbers(given: Sequence[object], names: Sequence[str], path: Path) -> Tensor:
+    known = {name: number for number, name in enumerate(names)}
+    for label in given:
+        if str(label) not in known:
+            raise DataError(f"Public set '{path}': {unknown('label', label, names)}")
+    return torch.tensor([known[str(label)] for label in given])
+
+
+def read_ids(path: Path) -> list[str]:
+    """Read the ids of a request: a CSV file with a column `id`, or with a single column."""
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    except OSError as error:
+        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise DataError(f"'{path}' is not a readable CSV file.") from error
+    if "id" not in frame.columns and len(frame.columns) > 1:
+        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(frame.columns)}.")
+    column = "id" if "id" in frame.columns else frame.columns[0]
+    ids = [text.strip() for text in frame[column].tolist() if text.strip()]
+    twice = np.unique(ids, return_counts=True)
+    if len(ids) and (twice[1] > 1).any():
+        raise ForgetError(f"'{path}' names '{twice[0][twice[1] > 1][0]}' twice.")
+    return ids

@@ -1,0 +1,32 @@
+"""The control: the forgotten outputs suppressed, nothing unlearned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from unlabel.errors import ForgetError
+from unlabel.forget.method import METHODS, Method, Work, steady
+from unlabel.models.tops import Top
+
+
+@METHODS.register("mask")
+@dataclass(frozen=True)
+class Mask(Method):
+    """Give the forgotten labels a logit of -10000 and touch nothing else.
+
+    It has forgotten nothing: the bottoms know the label as before, and lifting the mask brings it
+    back. It stands in every table so that everybody sees what accuracy alone is worth.
+    """
+
+    about: ClassVar[str] = "control: hides the output, forgets nothing"
+    discloses: ClassVar[str] = "nothing"
+
+    def run(self, work: Work) -> None:
+        """Mute the outputs."""
+        top = work.active.top.module
+        if not isinstance(top, Top):
+            raise ForgetError("Only a top model that unlabel joined can be masked.")
+        # Opens the request with everybody, so that commit and rollback have something to decide.
+        work.tune(steady(0.0, 0.0), steady(0.0, 0.0))
+        top.mute(work.gone)

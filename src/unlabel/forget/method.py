@@ -1,0 +1,175 @@
+"""What a method of forgetting is, and what it works with."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import ForgetError, PartyRefused, TrainingError
+from unlabel.forget.public import Shots
+from unlabel.party import ActiveParty, OptimiserSettings
+from unlabel.registry import Registry
+from unlabel.wire import Mode, Tune
+
+#: Retained few-shot samples that may change their label before a run counts as collapsed.
+COLLAPSE = 0.5
+
+
+class Method(ABC):
+    """One way to forget: a frozen dataclass of settings with the algorithm in `run`.
+
+    about      one line for people
+    discloses  what it tells the passive parties beyond what training tells them
+    people     whether it forgets the labels of people; else it forgets whole labels
+    """
+
+    about: ClassVar[str]
+    discloses: ClassVar[str]
+    people: ClassVar[bool] = False
+
+    @abstractmethod
+    def run(self, work: Work) -> None:
+        """Forget, by moving the parties' models."""
+
+    def presets(self) -> dict[str, Method]:
+        """Return named settings, where there are any."""
+        return {}
+
+    def control(self) -> Method | None:
+        """Return the same method with nothing learned, where side effects alone also forget."""
+        return None
+
+
+METHODS: Registry[type[Method]] = Registry("method", package="unlabel.forget")
+
+
+def _look_away(step: int, steps: int, note: str) -> None:
+    """Watch nothing."""
+
+
+@dataclass
+class Work:
+    """One request being worked on by the active party, with all others behind the transport.
+
+    active     the active party
+    request    id of the request
+    labels     numbers of the labels to forget now (or, for people, none)
+    gone       numbers of all labels that must have no say afterwards, those forgotten earlier too
+    shots      the few-shot samples
+    rows       training rows of what is forgotten; only methods that disclose them ask for them
+    retained   training rows of everything else
+    count      how many labels there are
+    batch      rows a step in training
+    watch      told the step, the most steps and a figure, at every look
+    steps      taken since the last `tune`; `total` counts all
+    """
+
+    active: ActiveParty
+    request: str
+    labels: tuple[int, ...]
+    gone: tuple[int, ...]
+    shots: Shots
+    rows: Tensor
+    retained: Tensor
+    count: int
+    batch: int = 64
+    seed: int = 0
+    watch: Callable[[int, int, str], None] = _look_away
+    steps: int = field(default=0, init=False)
+    total: int = field(default=0, init=False)
+
+    def tune(
+        self,
+        top: OptimiserSettings,
+        bottoms: OptimiserSettings,
+        *,
+        steps: int = 0,
+        renew: float = 0.0,
+    ) -> None:
+        """Have all models move with a fresh optimiser, after renewing the ends of the bottoms."""
+        self.steps = 0
+        for half, learner in self.active.learners().items():
+            learner.tune(top if half == "top" else bottoms, steps)
+            if renew and half == "bottom":
+                learner.renew(renew, self.request)
+        self.active.transport.ask(
+            Tune(
+                0,
+                request=self.request,
+                steps=steps,
+                lr=float(bottoms.lr),
+                schedule=bottoms.schedule,
+                warmup=float(bottoms.warmup),
+                momentum=float(bottoms.momentum),
+                nesterov="yes" if bottoms.nesterov else "no",
+                weight_decay=float(bottoms.weight_decay),
+                renew=float(renew),
+            )
+        )
+
+    def move(
+        self,
+        rows: Tensor,
+        objective: Callable[[list[Tensor]], Tensor],
+        *,
+        mode: Mode,
+        table: str,
+    ) -> Tensor:
+        """Take one joint step; what cannot go on says which setting to change."""
+        try:
+            loss = self.active.move(rows, self.steps, objective, mode=mode, table=table)
+        except (PartyRefused, TrainingError) as error:
+            if "finite" not in str(error):
+                raise
+            raise ForgetError(
+                f"Forgetting diverged in step {self.steps} and was rolled back; lower the rates "
+                f"(`lr`, `top_lr` or `bottom_lr`)."
+            ) from error
+        self.steps += 1
+        self.total += 1
+        return loss
+
+    def expect_alive(self, agreement: float, loss: float) -> None:
+        """Raise where the loss is no number or the retained few-shot samples changed sides."""
+        if loss != loss or agreement < COLLAPSE:
+            raise ForgetError(
+                f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
+                f"the retained few-shot samples keep their label; it was rolled back. Lower the "
+                f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
+            )
+
+    def original_top(self) -> Callable[[Sequence[Tensor]], Tensor]:
+        """Return the top model as it is now, as a function that will not move."""
+        module = copy.deepcopy(self.active.top.module).eval().requires_grad_(False)
+        place = self.active.top.place
+
+        def apply(embeddings: Sequence[Tensor]) -> Tensor:
+            with torch.no_grad(), place.autocast():
+                logits: Tensor = module(list(embeddings)).float()
+            return logits
+
+        return apply
+
+    def without(self, logits: Tensor) -> Tensor:
+        """Return the distribution with the forgotten labels masked and the rest renormalised."""
+        masked = logits.clone()
+        masked[:, list(self.gone)] = -torch.inf
+        return masked.softmax(1)
+
+
+def settings_of(method: Method) -> dict[str, object]:
+    """Return a method's settings as plain data."""
+    return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
+
+
+def steady(lr: float, momentum: float, weight_decay: float = 0.0) -> OptimiserSettings:
+    """Return SGD at one rate over all steps."""
+    return OptimiserSettings(
+        lr=lr, momentum=momentum, weight_decay=weight_decay, schedule="constant"
+    )

@@ -1,0 +1,151 @@
+"""The public set: a few samples a label whose labels are known, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import ForgetError
+from unlabel.party import ActiveParty, Stream
+
+Robust = Literal["none", "drop", "weight"]
+
+#: A sample is suspected of a wrong label where the model gives its label less than this.
+SUSPECT = 0.1
+#: Embeddings nearer than this, relative to their length, are those of one sample held twice.
+SAME = 1e-5
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """Samples that every party holds its part of.
+
+    table      where the parties find them: a table of their own, or rows of the training table
+    rows       their rows in that table
+    labels     their labels
+    disclosed  whether they were trained on, so that using them names members
+    source     in words, for the outcome
+    """
+
+    table: str
+    rows: Tensor
+    labels: Tensor
+    disclosed: bool
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, kept: Tensor) -> PublicSet:
+        """Return a part of the set, by position."""
+        return PublicSet(
+            self.table, self.rows[kept], self.labels[kept], self.disclosed, self.source
+        )
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A sample whose label the model does not believe: score = 1 - p(label)."""
+
+    row: int
+    label: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Shots:
+    """The few samples one request uses: forgotten ones first, then retained ones.
+
+    weights  how far each is trusted, 1 unless the robust option weighs them
+    """
+
+    table: str
+    rows: Tensor
+    labels: Tensor
+    weights: Tensor
+    forgotten: int
+    suspects: tuple[Suspect, ...] = ()
+    duplicates: int = 0
+
+
+def draw_shots(
+    active: ActiveParty,
+    public: PublicSet,
+    labels: Sequence[int],
+    gone: Sequence[int],
+    names: Sequence[str],
+    *,
+    few_shot: int,
+    retained: int,
+    robust: Robust = "none",
+    seed: int = 0,
+) -> Shots:
+    """Choose the samples of a request and look at them through the model as it is.
+
+    labels  to forget now
+    gone    forgotten earlier; their samples are not used
+    """
+    public = public.take((~torch.isin(public.labels, torch.tensor(list(gone)))).nonzero()[:, 0])
+    generator = Stream(seed, "few-shot").generator("/".join(map(str, labels)))
+    public = public.take(torch.randperm(len(public), generator=generator))
+    probabilities, same = _look(active, public)
+    public, probabilities = public.take(~same), probabilities[~same]
+    trust = probabilities.gather(1, public.labels[:, None])[:, 0]
+    suspected = trust < SUSPECT
+    kept = ~suspected if robust == "drop" else torch.ones_like(suspected)
+    chosen: list[Tensor] = []
+    for label in range(len(names)):
+        if label in gone:
+            continue
+        wanted = few_shot if label in labels else retained
+        least = 2 if label in labels else 1
+        own = ((public.labels == label) & kept).nonzero()[:, 0][:wanted]
+        if len(own) < least:
+            raise ForgetError(
+                f"The public set has {len(own)} usable samples of label '{names[label]}', and "
+                f"{least} are needed; give more with --public, or none at all to use training rows."
+            )
+        chosen.append(own)
+    order = torch.cat(chosen)
+    forgotten = torch.isin(public.labels[order], torch.tensor(list(labels)))
+    order = torch.cat([order[forgotten], order[~forgotten]])
+    return Shots(
+        table=public.table,
+        rows=public.rows[order].to(active.device),
+        labels=public.labels[order].to(active.device),
+        weights=(trust[order] if robust == "weight" else torch.ones(len(order))).to(active.device),
+        forgotten=int(forgotten.sum()),
+        suspects=tuple(
+            Suspect(int(public.rows[i]), int(public.labels[i]), round(1 - trust[i].item(), 4))
+            for i in suspected.nonzero()[:, 0].tolist()
+        ),
+        duplicates=int(same.sum()),
+    )
+
+
+def _look(active: ActiveParty, public: PublicSet) -> tuple[Tensor, Tensor]:
+    """Return the model's probabilities for each sample, and which samples repeat an earlier one."""
+    embeddings = active.embeddings(public.rows.to(active.device), table=public.table)
+    joined = torch.cat(embeddings, 1).double().cpu()
+    with torch.no_grad():
+        active.top.begin("predict", 0)
+        probabilities = active.apply_top(embeddings).softmax(1).cpu()
+    # |a - b|^2 = |a|^2 + |b|^2 - 2 ab, in float64 so that equal rows really come out equal.
+    squares = joined.square().sum(1)
+    distances = squares[:, None] + squares[None, :] - 2 * joined @ joined.T
+    near = distances.tril(-1) + torch.ones_like(distances).triu() * torch.inf
+    same = (near <= (SAME**2) * squares.clamp_min(1e-12)[:, None]).any(1)
+    return probabilities, same
+
+
+def public_from_training(labels: Tensor, train: Tensor, per_label: int, *, seed: int) -> PublicSet:
+    """Take the public set from the training rows, as the paper does; its members are disclosed."""
+    generator = Stream(seed, "public").generator("training")
+    order = train[torch.randperm(len(train), generator=generator)]
+    chosen = [order[labels[order] == label][:per_label] for label in labels.unique().tolist()]
+    rows = torch.cat(chosen)
+    return PublicSet("main", rows, labels[rows], True, "training rows, disclosed as members")

@@ -1,0 +1,133 @@
+"""What is to be forgotten: whole labels, or the labels of people."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from unlabel.errors import ForgetError, unknown
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What a federation has forgotten so far; kept with every version of the active party.
+
+    labels  numbers of whole labels
+    rows    rows of the training table whose labels were forgotten
+    """
+
+    labels: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+
+    def plus(self, labels: Iterable[int], rows: Iterable[int]) -> Forgotten:
+        """Return what is forgotten after one more request."""
+        return Forgotten(tuple(sorted({*self.labels, *labels})), tuple(sorted({*self.rows, *rows})))
+
+    @classmethod
+    def from_facts(cls, facts: dict[str, Any]) -> Forgotten:
+        """Return what the facts of a version say."""
+        kept = facts.get("forgotten", {})
+        return cls(tuple(kept.get("labels", ())), tuple(kept.get("rows", ())))
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request to forget.
+
+    id      random, so that it tells nothing
+    labels  numbers of the labels to forget, or none
+    rows    rows of the training table whose labels are to be forgotten, or none
+    names   of the labels, as the ledger says them
+    ids     of the people, likewise
+    secret  passive parties are given a commitment in place of the names
+    key     of the commitment; the active party's alone
+    """
+
+    labels: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
+    names: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
+    secret: bool = False
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+    def what(self) -> dict[str, Any]:
+        """Return what is forgotten, in words."""
+        return {"labels": list(self.names)} if self.names else {"people": list(self.ids)}
+
+    def commitment(self) -> str:
+        """Return HMAC-SHA-256(key, what): it binds the active party and tells nobody the label.
+
+        A plain digest of one of ten labels would fall to ten guesses; the key has 256 bits.
+        """
+        return commit_to(self.what(), self.key)
+
+    def note(self, method: str) -> dict[str, Any]:
+        """Return what a passive party's ledger holds."""
+        if self.secret:
+            return {"commitment": self.commitment()}
+        # People are counted, not listed: their ids are no business of every partner.
+        told = {"labels": list(self.names)} if self.names else {"people": len(self.ids)}
+        return {"method": method, **told, "commitment": self.commitment()}
+
+    def own_note(self, method: str) -> dict[str, Any]:
+        """Return what the active party's own ledger holds; it must know what is forgotten."""
+        return {
+            "method": method,
+            **self.what(),
+            "secret": self.secret,
+            "commitment": self.commitment(),
+        }
+
+
+def commit_to(what: dict[str, Any], key: str) -> str:
+    """Return the commitment to something under a key in hexadecimal."""
+    text = json.dumps(what, sort_keys=True).encode()
+    return hmac.new(bytes.fromhex(key), text, hashlib.sha256).hexdigest()
+
+
+def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten) -> list[int]:
+    """Return the numbers of labels given by name, or by number where no name fits.
+
+    >>> find_labels(["cat", 2], ("cat", "dog", "owl"), Forgotten())
+    [0, 2]
+    """
+    found = []
+    for label in wanted:
+        text = str(label)
+        if text in names:
+            number = list(names).index(text)
+        elif text.isdecimal() and int(text) < len(names):
+            number = int(text)
+        else:
+            raise ForgetError(unknown("label", text, names))
+        if number in gone.labels:
+            raise ForgetError(f"Label '{names[number]}' was already forgotten.")
+        found.append(number)
+    left = set(range(len(names))) - set(found) - set(gone.labels)
+    if len(left) < 2:
+        raise ForgetError(
+            f"Expected at least two labels to be left but {len(left)} would be; a classifier "
+            f"without labels to tell apart is no classifier: retire it instead."
+        )
+    return sorted(set(found))
+
+
+def find_people(wanted: Sequence[str], ids: Sequence[str], train: Sequence[int]) -> list[int]:
+    """Return the training rows of people given by id; somebody who was not trained on is named."""
+    trained = set(train)
+    rows = {text: row for row, text in enumerate(ids) if row in trained}
+    missing = [text for text in wanted if text not in rows]
+    if missing:
+        raise ForgetError(
+            f"{len(missing)} of {len(wanted)} ids are not in the training data, "
+            f"the first being '{missing[0]}'; nothing was changed."
+        )
+    if not wanted:
+        raise ForgetError("The request names nobody; give at least one id.")
+    return sorted({rows[text] for text in wanted})

@@ -1,0 +1,227 @@
+"""One request from beginning to end: choose samples, forget, measure, and say what it was worth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import ForgetError, UnlabelError
+from unlabel.forget.method import Method, Work, settings_of
+from unlabel.forget.public import PublicSet, Robust, Shots, draw_shots
+from unlabel.forget.request import Forgotten, Request
+from unlabel.party import ActiveParty, own_randomness
+from unlabel.train import evaluate
+from unlabel.wire import Recorder, Rollback
+
+Watch = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure before and after."""
+
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What forgetting came to, before anybody decided on it.
+
+    retained_accuracy   on test rows of labels that stay (D_r)
+    forgotten_accuracy  on test rows of the forgotten labels (y_u); for people, on their own rows
+    confidence          mean probability of the people's old labels, None for whole labels
+    seconds             from the first to the last message of the method, without staging
+    transcript_bytes    both ways, over all parties
+    drift_share         share of the fall of y_u that the same run at rate 0 has too
+    """
+
+    request: str
+    method: str
+    settings: dict[str, Any]
+    labels: tuple[str, ...]
+    people: int
+    steps: int
+    seconds: float
+    retained_accuracy: Change
+    forgotten_accuracy: Change
+    confidence: Change | None
+    transcript_bytes: int
+    few_shot: int
+    retained_samples: int
+    public: str
+    disclosed: bool
+    suspects: tuple[dict[str, Any], ...]
+    duplicates: int
+    drift_share: float | None
+
+
+@dataclass(frozen=True)
+class Task:
+    """Everything a request needs to know of the run it is made in.
+
+    train, test  rows of the training table
+    names        of the labels
+    gone         what was forgotten earlier
+    """
+
+    active: ActiveParty
+    train: Tensor
+    test: Tensor
+    names: tuple[str, ...]
+    gone: Forgotten
+    public: PublicSet
+    few_shot: int = 40
+    retained: int = 3
+    robust: Robust = "none"
+    batch: int = 64
+    seed: int = 0
+
+    def shots(self, request: Request) -> Shots:
+        """Choose the few-shot samples of a request."""
+        return draw_shots(
+            self.active,
+            self.public,
+            request.labels,
+            self.gone.labels,
+            self.names,
+            few_shot=self.few_shot,
+            retained=self.retained,
+            robust=self.robust,
+            seed=self.seed,
+        )
+
+    def work(self, request: Request, shots: Shots, watch: Watch) -> Work:
+        """Return the request as work for a method."""
+        active, device = self.active, self.active.device
+        labels = active.labels
+        train = self.train.to(device)
+        if request.rows:
+            chosen = torch.isin(train, torch.tensor(request.rows, device=device))
+        else:
+            chosen = torch.isin(labels[train], torch.tensor(request.labels, device=device))
+        past = torch.isin(labels[train], torch.tensor(self.gone.labels, device=device))
+        past |= torch.isin(train, torch.tensor(self.gone.rows, device=device))
+        return Work(
+            active=active,
+            request=request.id,
+            labels=request.labels,
+            gone=tuple(sorted({*request.labels, *self.gone.labels})),
+            shots=shots,
+            rows=train[chosen & ~past],
+            retained=train[~chosen & ~past],
+            count=len(self.names),
+            batch=self.batch,
+            seed=self.seed,
+            watch=watch,
+        )
+
+    def measure(self, request: Request) -> tuple[float | None, float | None, float | None]:
+        """Return D_r, y_u and, for people, the confidence in their old labels."""
+        found = evaluate(self.active, self.test, len(self.names))
+        retained = [n for n in range(len(self.names)) if n not in request.labels]
+        stay = found.accuracy_on(n for n in retained if n not in self.gone.labels)
+        if not request.rows:
+            return stay, found.accuracy_on(request.labels), None
+        rows = torch.tensor(request.rows, device=self.active.device)
+        old = self.active.labels[rows]
+        p = self.active.logits(rows).softmax(1)
+        sure = p.gather(1, old[:, None]).mean().item()
+        return stay, (p.argmax(1) == old).float().mean().item(), sure
+
+
+def forget(
+    task: Task, request: Request, method: Method, name: str, watch: Watch
+) -> tuple[Result, dict[str, dict[str, Tensor]]]:
+    """Carry a request out; return what it came to, and the active party's state from before.
+
+    Where it fails, every party is as it was before.
+    """
+    if method.people != bool(request.rows):
+        kind = "the labels of people" if method.people else "whole labels"
+        raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
+    active = task.active
+    with own_randomness(active.device):
+        shots = task.shots(request)
+        before = task.measure(request)
+        saved = {
+            half: {k: v.detach().clone() for k, v in learner.state().items()}
+            for half, learner in active.learners().items()
+        }
+        drift = None
+        control = method.control()
+        if control is not None:
+            try:
+                control.run(task.work(request, shots, lambda *_: None))
+                drift = task.measure(request)[1]
+            finally:
+                take_back(active, request.id, saved)
+        recorder = Recorder(active.transport)
+        plain, active.transport = active.transport, recorder
+        work = task.work(request, shots, watch)
+        try:
+            _wait(active)
+            started = time.perf_counter()
+            method.run(work)
+            _wait(active)
+            seconds = time.perf_counter() - started
+            active.transport = plain
+            after = task.measure(request)
+        except BaseException as error:
+            active.transport = plain
+            take_back(active, request.id, saved)
+            if isinstance(error, UnlabelError) and "finite" in str(error):
+                raise ForgetError(
+                    "Forgetting diverged and was rolled back; lower the rates (`lr`, `top_lr` or "
+                    "`bottom_lr`)."
+                ) from error
+            raise
+        finally:
+            active.transport = plain
+    sent = recorder.transcripts.values()
+    result = Result(
+        request=request.id,
+        method=name,
+        settings=settings_of(method),
+        labels=tuple(task.names[n] for n in request.labels),
+        people=len(request.rows),
+        steps=work.total,
+        seconds=seconds,
+        retained_accuracy=Change(before[0], after[0]),
+        forgotten_accuracy=Change(before[1], after[1]),
+        confidence=Change(before[2], after[2]) if request.rows else None,
+        transcript_bytes=sum(t.total_bytes("received") + t.total_bytes("sent") for t in sent),
+        few_shot=shots.forgotten,
+        retained_samples=len(shots.rows) - shots.forgotten,
+        public=task.public.source,
+        disclosed=task.public.disclosed,
+        suspects=tuple({**asdict(s), "label": task.names[s.label]} for s in shots.suspects),
+        duplicates=shots.duplicates,
+        drift_share=_share(before[1], drift, after[1]),
+    )
+    return result, saved
+
+
+def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:
+    """Return every party to its state from before a request."""
+    for half, learner in active.learners().items():
+        learner.settle()
+        learner.load_state(saved[half])
+    active.transport.ask(Rollback(0, request))
+
+
+def _share(before: float | None, drift: float | None, after: float | None) -> float | None:
+    """Return (before - at rate 0) / (before - after): how much the drift does by itself."""
+    if before is None or drift is None or after is None or before <= after:
+        return None
+    return (before - drift) / (before - after)
+
+
+def _wait(active: ActiveParty) -> None:
+    if active.device.type == "cuda":
+        torch.cuda.synchronize(active.device)

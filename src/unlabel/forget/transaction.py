@@ -1,0 +1,209 @@
+"""All parties forget, or none: two phases, decided by one file of the active party.
+
+    stage      every passive party writes its new weights aside; the active party writes its own
+               last, with the digests of the others
+    commit     the active party makes its own staged version a version: from here on it is decided;
+               then it tells the others, who do the same
+    rollback   the active party drops its own staged version: decided; then it tells the others
+
+A crash leaves one of three traces, and `recover` finishes what was decided:
+    the active party has a version that another lacks       the commit goes on
+    a party has staged what the active party has not        that is rolled back
+    the active party has staged what all others have too    nothing was decided; it waits
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from unlabel.errors import CheckpointError, ForgetError, WireError
+from unlabel.files import write_atomically, writing
+from unlabel.forget.request import Forgotten, Request
+from unlabel.party import ActiveParty
+from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
+
+NOTHING = "No request is staged; run `unlabel forget` first."
+
+
+@dataclass(frozen=True)
+class PartyStatus:
+    """Where one party stands: its newest version, all versions, and what it has staged."""
+
+    version: int | None
+    versions: tuple[int, ...]
+    staged: str
+    ledger: str
+
+
+class Transaction:
+    """Decides, for all parties, what becomes of what a request made."""
+
+    def __init__(self, active: ActiveParty) -> None:
+        self.active = active
+        self.store = active.versions_store()
+        assert active.ledger is not None  # a party with a store has a ledger
+        self.ledger = active.ledger
+
+    def staged(self) -> dict[str, Any] | None:
+        """Return the facts of the staged request, if there is one."""
+        versions = self.store.staged.versions()
+        return self.store.staged.facts(versions[-1]) if versions else None
+
+    def expect_none(self) -> None:
+        """Raise where a request is staged, or where a crash left parties apart."""
+        self.expect_together()
+        waiting = self.staged()
+        if waiting is not None:
+            raise ForgetError(
+                f"Request {waiting['request']} is staged; commit it or roll it back first."
+            )
+
+    def expect_together(self) -> None:
+        """Raise where a commit was interrupted."""
+        own = self.store.versions()
+        if own and own[-1] not in self.active.common_versions():
+            raise ForgetError("A commit was interrupted; run `unlabel recover` on the run first.")
+
+    def stage(self, request: Request, method: str, gone: Forgotten) -> None:
+        """Have every party write its new weights aside; the active party last."""
+        common = self.active.common_versions()
+        facts = self.active.facts(common[-1])
+        version = common[-1] + 1
+        self._keep_secret(request)
+        note = json.dumps(request.note(method))
+        answers = self.active.transport.ask(Stage(0, request.id, version, note))
+        digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
+        if digests.keys() != answers.keys():
+            raise WireError(f"Not every party told the digest of request {request.id}.")
+        progress = facts.get("progress")
+        if progress is not None:
+            # The count of versions goes on from here; what was best before knows the label.
+            progress = {**progress, "version": version, "best_version": None}
+        self.store.staged.save(
+            version,
+            self.active.model_state(),
+            {
+                **facts,
+                "progress": progress,
+                "parties": digests,
+                "request": request.id,
+                "note": request.own_note(method),
+                "forgotten": asdict(gone),
+            },
+        )
+
+    def commit(self) -> str:
+        """Decide for the staged request, and bring every party to it; return its id."""
+        self.expect_together()
+        facts = self.staged()
+        if facts is None:
+            raise ForgetError(NOTHING)
+        version = self.store.staged.versions()[-1]
+        self.store.adopt(version, self.store.staged.digest(version))
+        self._finish_commit(version)
+        return str(facts["request"])
+
+    def _finish_commit(self, version: int) -> None:
+        facts = self.store.facts(version)
+        request, digests = facts["request"], facts["parties"]
+        self.active.transport.tell(
+            {p: Commit(0, request, version, digests[p]) for p in self.active.parties}
+        )
+        self.ledger.append("commit", request, facts["note"])
+        self.active.restore(version)
+
+    def rollback(self) -> str:
+        """Decide against the staged request, and have every party drop it; return its id."""
+        self.expect_together()
+        facts = self.staged()
+        if facts is None:
+            raise ForgetError(NOTHING)
+        request = str(facts["request"])
+        self.ledger.append("rollback", request, facts["note"])
+        self._drop(request)
+        self.active.transport.ask(Rollback(0, request))
+        return request
+
+    def _drop(self, request: str) -> None:
+        self.store.staged.keep(())
+        secret = self.store.home / "secrets" / f"{request}.json"
+        with writing(secret):
+            secret.unlink(missing_ok=True)
+
+    def purge(self) -> int:
+        """Have every party remove all from before the newest version; return its number."""
+        self.expect_none()
+        version = self.active.common_versions()[-1]
+        request = str(self.store.facts(version).get("request", ""))
+        if not request:
+            raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
+        self.active.transport.ask(Purge(0, request, version))
+        self.store.keep((version,))
+        self.store.staged.keep(())
+        self.ledger.append("purge", request, {"version": version})
+        return version
+
+    def recover(self) -> str:
+        """Finish what a crash interrupted; return in words what was done."""
+        standing = self.standing()
+        own = self.store.versions()
+        if own and any(own[-1] not in s.versions for s in standing.values()):
+            facts = self.store.facts(own[-1])
+            if "request" not in facts:
+                raise CheckpointError(
+                    f"A party lost version {own[-1]}; restore its folder from a backup."
+                )
+            self._finish_commit(own[-1])
+            return f"committed request {facts['request']}"
+        if own and "request" in self.store.facts(own[-1]):
+            # Everybody has the version, but a ledger's line may be missing; saying it again
+            # changes nothing.
+            self._finish_commit(own[-1])
+        waiting = self.staged()
+        kept = str(waiting["request"]) if waiting else ""
+        dropped = []
+        for party, stands in standing.items():
+            if stands.staged and stands.staged != kept:
+                self.active.transport.tell({party: Rollback(0, stands.staged)})
+                dropped.append(stands.staged)
+        self._drop_strays(kept)
+        if dropped:
+            return f"rolled back request {dropped[0]}"
+        if kept:
+            return f"request {kept} is staged and waits for commit or rollback"
+        return "nothing to recover"
+
+    def _drop_strays(self, kept: str) -> None:
+        """Remove keys of requests that never came to a decision."""
+        known = {entry.request for entry in self.ledger.entries()} | {kept}
+        for path in sorted((self.store.home / "secrets").glob("*.json")):
+            if path.stem not in known:
+                with writing(path):
+                    path.unlink()
+
+    def standing(self) -> dict[str, PartyStatus]:
+        """Ask every passive party where it stands."""
+        found = {}
+        for party, answer in self.active.transport.ask(Status(0)).items():
+            if not isinstance(answer, Standing):
+                raise WireError(f"Party '{party}' did not tell where it stands.")
+            found[party] = _status(answer.versions, answer.staged, answer.ledger)
+        return found
+
+    def own_standing(self) -> PartyStatus:
+        """Return where the active party itself stands."""
+        facts = self.staged()
+        staged = str(facts["request"]) if facts else ""
+        return _status(self.store.versions(), staged, self.ledger.head())
+
+    def _keep_secret(self, request: Request) -> None:
+        """Keep the key of a request's commitment, readable to nobody else."""
+        path = self.store.home / "secrets" / f"{request.id}.json"
+        write_atomically(path, json.dumps({**request.what(), "key": request.key}).encode())
+        path.chmod(0o600)
+
+
+def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:
+    return PartyStatus(versions[-1] if versions else None, versions, staged, ledger)

@@ -1,0 +1,94 @@
+"""What a party remembers of erasures: a file of chained lines that only grows.
+
+    {"index": 0, "event": "commit", "request": "9f..", "at": "2026-..", "note": {..},
+     "previous": "", "hash": ".."}
+
+Each line's hash covers the line and the hash before it, so a line that is changed, dropped or
+moved breaks the chain from there on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from unlabel.errors import CheckpointError
+from unlabel.files import sha256, write_atomically
+
+Event = Literal["commit", "rollback", "purge"]
+
+
+@dataclass(frozen=True)
+class LedgerEntry:
+    """One line of a ledger.
+
+    note  what was decided: the labels, or a commitment to them where they are secret
+    """
+
+    index: int
+    event: str
+    request: str
+    at: str
+    note: dict[str, Any]
+    previous: str
+    hash: str
+
+    def expected_hash(self) -> str:
+        """Return the hash of everything else in the line."""
+        plain = {name: value for name, value in asdict(self).items() if name != "hash"}
+        return sha256(json.dumps(plain, sort_keys=True).encode())
+
+
+class Ledger:
+    """The ledger of one party."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "ledger.jsonl"
+
+    def entries(self) -> list[LedgerEntry]:
+        """Return all lines, or say which one breaks the chain."""
+        if not self.path.exists():
+            return []
+        where = f"{self.path.parent.name}/{self.path.name}"
+        try:
+            lines = self.path.read_text(encoding="utf-8").splitlines()
+            found = [LedgerEntry(**json.loads(line)) for line in lines]
+        except OSError as error:
+            raise CheckpointError(f"Ledger '{where}' cannot be read ({error.strerror}).") from error
+        except (ValueError, TypeError) as error:
+            raise CheckpointError(f"Ledger '{where}' is truncated or was changed.") from error
+        previous = ""
+        for index, entry in enumerate(found):
+            whole = entry.index == index and entry.previous == previous
+            if not whole or entry.hash != entry.expected_hash():
+                raise CheckpointError(
+                    f"Ledger '{where}' was changed: its chain breaks at line {index + 1}."
+                )
+            previous = entry.hash
+        return found
+
+    def head(self) -> str:
+        """Return the hash of the last line, empty before the first."""
+        entries = self.entries()
+        return entries[-1].hash if entries else ""
+
+    def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
+        """Add a line; one that says the same of the same request is not said twice."""
+        entries = self.entries()
+        if any(e.event == event and e.request == request for e in entries):
+            return
+        draft = LedgerEntry(
+            index=len(entries),
+            event=event,
+            request=request,
+            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            note=note,
+            previous=entries[-1].hash if entries else "",
+            hash="",
+        )
+        sealed = LedgerEntry(**{**asdict(draft), "hash": draft.expected_hash()})
+        text = "".join(json.dumps(asdict(entry)) + "\n" for entry in [*entries, sealed])
+        write_atomically(self.path, text.encode())

@@ -1,0 +1,190 @@
+"""How a passive party serves a request to forget: tune, stage, then commit or roll back, purge.
+
+A party decides nothing here. It keeps the weights from before a request until it is told what
+became of it, and every message may be repeated: after a crash the active party says again what it
+had decided, and a party that has done it already does nothing more.
+"""
+
+from __future__ import annotations
+
+import json
+
+from unlabel.errors import CheckpointError, PartyRefused, RunError, SettingsError
+from unlabel.files import writing
+from unlabel.party.optimiser import OptimiserSettings
+from unlabel.party.passive import Open, PassiveParty
+from unlabel.party.policy import DIVERGED
+from unlabel.party.protocols import handles
+from unlabel.party.serving import not_written, store_of
+from unlabel.wire import (
+    Commit,
+    Done,
+    Message,
+    Purge,
+    Rollback,
+    Saved,
+    Stage,
+    Standing,
+    Status,
+    Tune,
+)
+
+#: The file in which a party keeps what crossed its boundary.
+TRANSCRIPT = "transcript.jsonl"
+
+
+@handles(Tune)
+def tune(party: PassiveParty, message: Tune) -> Message:
+    """Take up a request: keep the present state, then move with a fresh optimiser."""
+    waiting = staged_request(party)
+    if waiting:
+        raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
+    try:
+        settings = OptimiserSettings(
+            lr=message.lr,
+            momentum=message.momentum,
+            nesterov=message.nesterov == "yes",
+            weight_decay=message.weight_decay,
+            schedule=message.schedule,
+            warmup=message.warmup,
+        )
+    except SettingsError as error:
+        raise PartyRefused(str(error)) from error
+    if not 0 <= message.renew <= 1 or message.steps < 0:
+        raise PartyRefused("it renews a share from 0 to 1 of its weights, over 0 or more steps.")
+    if party.open is not None and party.open.request != message.request:
+        _return(party)  # an earlier request that was given up without a word
+    if party.open is None:
+        try:
+            state = party.bottom.state()
+        except CheckpointError as error:
+            raise PartyRefused(str(error)) from error
+        party.open = Open(message.request, {k: v.detach().clone() for k, v in state.items()})
+    if message.renew:
+        party.bottom.renew(message.renew, message.request)
+    party.bottom.tune(settings, message.steps)
+    party.pending = None
+    return Done(message.step)
+
+
+@handles(Stage)
+def stage(party: PassiveParty, message: Stage) -> Message:
+    """Keep the weights aside, without the optimiser, which would remember rows."""
+    party.guard.settle()
+    store = store_of(party)
+    waiting = staged_request(party)
+    if waiting and waiting != message.request:
+        raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
+    try:
+        note = json.loads(message.note)
+    except ValueError as error:
+        raise PartyRefused("the note of a request must be JSON.") from error
+    if not isinstance(note, dict) or message.version <= max(store.versions(), default=0):
+        raise PartyRefused("a request is staged with a note, as a version newer than all others.")
+    if not party.bottom.is_finite():
+        raise PartyRefused(DIVERGED)
+    facts = {
+        "features": party.bottom.features_digest(),
+        "request": message.request,
+        "note": note,
+    }
+    try:
+        digest = store.staged.save(message.version, party.bottom.model_state(), facts)
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+    except RunError as error:
+        raise not_written(error) from error
+    return Saved(message.step, digest)
+
+
+@handles(Commit)
+def commit(party: PassiveParty, message: Commit) -> Message:
+    """Make what was staged the party's version, and note it in the ledger."""
+    if party.store is not None:
+        try:
+            party.store.adopt(message.version, message.digest)
+            facts = party.store.facts(message.version)
+            if facts.get("request") != message.request:
+                raise PartyRefused(f"its version {message.version} is of another request.")
+            if party.ledger is not None:
+                party.ledger.append("commit", message.request, facts["note"])
+        except CheckpointError as error:
+            raise PartyRefused(str(error)) from error
+        except RunError as error:
+            raise not_written(error) from error
+    party.open = None
+    party.bottom.settle()
+    return Done(message.step)
+
+
+@handles(Rollback)
+def rollback(party: PassiveParty, message: Rollback) -> Message:
+    """Drop what a request made; a request that left nothing is no reason to complain."""
+    try:
+        if party.store is not None and staged_request(party) == message.request:
+            staged = party.store.staged
+            note = staged.facts(staged.versions()[-1])["note"]
+            if party.ledger is not None:
+                party.ledger.append("rollback", message.request, note)
+            staged.keep(())
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+    except RunError as error:
+        raise not_written(error) from error
+    if party.open is not None and party.open.request == message.request:
+        _return(party)
+    return Done(message.step)
+
+
+@handles(Purge)
+def purge(party: PassiveParty, message: Purge) -> Message:
+    """Remove older versions, what was staged and never decided, and the transcript of before."""
+    store = store_of(party)
+    if message.version not in store.versions():
+        raise PartyRefused(f"it has no version {message.version}, and purges nothing.")
+    try:
+        store.keep((message.version,))
+        store.staged.keep(())
+        if party.transcript is not None:
+            party.transcript.clear()
+        with writing(store.home):  # one that an earlier sitting recorded goes too
+            (store.home / TRANSCRIPT).unlink(missing_ok=True)
+        if party.ledger is not None:
+            party.ledger.append("purge", message.request, {"version": message.version})
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+    except RunError as error:
+        raise not_written(error) from error
+    return Done(message.step)
+
+
+@handles(Status)
+def status(party: PassiveParty, message: Status) -> Message:
+    """Tell where the party stands."""
+    try:
+        return Standing(
+            message.step,
+            versions=party.store.versions() if party.store else (),
+            staged=staged_request(party),
+            ledger=party.ledger.head() if party.ledger else "",
+        )
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+
+
+def staged_request(party: PassiveParty) -> str:
+    """Return the request whose outcome waits on the party's disk, empty if none does."""
+    if party.store is None or not party.store.staged.versions():
+        return ""
+    staged = party.store.staged
+    return str(staged.facts(staged.versions()[-1])["request"])
+
+
+def _return(party: PassiveParty) -> None:
+    """Go back to the state from before the open request."""
+    assert party.open is not None
+    party.bottom.settle()
+    party.bottom.load_state(party.open.before)
+    party.open = None
+    party.pending = None
+    party.guard.reset()

@@ -1,0 +1,170 @@
+"""A program that runs one verb on copies of a run, and dies once at every moment of it.
+
+    python crashing.py RUN VERB LABEL OUT
+
+A moment is the time right before or after a message is sent, is handled by one party or is
+answered, after a file was half written, and after each fsync, rename, unlink, rmdir, mkdir and
+chmod. OUT/calm is the run after an undisturbed VERB, OUT/000, OUT/001 .. are the run after a
+SIGKILL at each moment, and OUT/moments.json says which those are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unlabel import Federation, erasure
+from unlabel.forget.renormalise import Renormalise
+from unlabel.party import PassiveParty
+from unlabel.wire import LocalTransport, Message, kind_of
+
+#: Quick: what is tested is what happens around the steps.
+METHOD = Renormalise(steps=2)
+FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "chmod")
+
+
+def run_verb(federation: Federation, verb: str, label: str) -> object:
+    """Do to a run what a person would."""
+    if verb == "forget":
+        return federation.forget([label], method=METHOD)
+    verbs: dict[str, Callable[[Federation], object]] = {
+        "commit": erasure.commit,
+        "rollback": erasure.rollback,
+        "purge": erasure.purge,
+        "recover": erasure.recover,
+    }
+    return verbs[verb](federation)
+
+
+class Fate:
+    """Counts the moments at which a process can die, and lets it die at one of them."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.moments: list[str] = []
+
+    def is_due(self) -> bool:
+        return len(self.moments) == self.last
+
+    def pass_by(self, moment: str) -> None:
+        if self.is_due():
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.moments.append(moment)
+
+
+def bind(fate: Fate) -> None:
+    """Put this process, for the rest of its life, into the hands of fate."""
+
+    def after(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def operation(*args: Any, **options: Any) -> Any:
+            done = real(*args, **options)
+            fate.pass_by(f"after {name} of {Path(args[0]).name}")
+            return done
+
+        return operation
+
+    for name in FILE_OPERATIONS:
+        setattr(os, name, after(name, getattr(os, name)))
+    patch(os, "fsync", lambda real: _fsync(fate, real))
+    patch(PassiveParty, "handle", lambda real: _handle(fate, real))
+    patch(LocalTransport, "exchange", lambda real: _exchange(fate, real))
+
+
+def patch(
+    owner: object, name: str, wrap: Callable[[Callable[..., Any]], Callable[..., Any]]
+) -> None:
+    setattr(owner, name, wrap(getattr(owner, name)))
+
+
+def _fsync(fate: Fate, real: Callable[[int], None]) -> Callable[[int], None]:
+    def fsync(handle: int) -> None:
+        about = os.fstat(handle)
+        if stat.S_ISREG(about.st_mode):
+            if fate.is_due():
+                os.ftruncate(handle, about.st_size // 2)
+            fate.pass_by("half of a file")
+        real(handle)
+        fate.pass_by("after fsync")
+
+    return fsync
+
+
+def _handle(fate: Fate, real: Callable[..., Message]) -> Callable[..., Message]:
+    def handle(party: PassiveParty, message: Message) -> Message:
+        fate.pass_by(f"before {kind_of(message)} at {party.name}")
+        answer = real(party, message)
+        fate.pass_by(f"after {kind_of(message)} at {party.name}")
+        return answer
+
+    return handle
+
+
+def _exchange(
+    fate: Fate, real: Callable[..., dict[str, Message]]
+) -> Callable[..., dict[str, Message]]:
+    def exchange(transport: LocalTransport, requests: Mapping[str, Message]) -> dict[str, Message]:
+        kind = kind_of(next(iter(requests.values())))
+        fate.pass_by(f"before {kind} is sent")
+        answers = real(transport, requests)
+        fate.pass_by(f"after {kind} is answered")
+        return answers
+
+    return exchange
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run something in a copy of this process; return how the copy ended."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException as error:
+            print(repr(error), file=sys.stderr, flush=True)
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def main(run: Path, verb: str, label: str, out: Path) -> None:
+    torch.set_num_threads(1)
+    out.mkdir()
+    work, told = out / "work", out / "moments.json"
+    shutil.copytree(run, work)
+    federation = Federation.open(work, record=True, recovering=verb == "recover")
+
+    def undisturbed() -> None:
+        fate = Fate(-1)
+        bind(fate)
+        run_verb(federation, verb, label)
+        told.write_text(json.dumps(fate.moments))
+
+    def disturbed(moment: int) -> Callable[[], None]:
+        def work() -> None:
+            bind(Fate(moment))
+            run_verb(federation, verb, label)
+
+        return work
+
+    def keep(name: str) -> None:
+        work.rename(out / name)
+        shutil.copytree(run, work)
+
+    assert in_child(undisturbed) == 0
+    keep("calm")
+    for moment in range(len(json.loads(told.read_text()))):
+        assert in_child(disturbed(moment)) == -signal.SIGKILL
+        keep(f"{moment:03d}")
+    shutil.rmtree(work)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))
