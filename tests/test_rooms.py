@@ -146,8 +146,9 @@ def test_a_lean_room_names_no_other_library(room: str) -> None:
         assert named - sys.stdlib_module_names <= LEAN_LIBRARIES, path
 
 
-#: scikit-learn imports pandas by itself where it finds it, so looking at `sys.modules` would not
-#: tell who did. Here the heavy libraries cannot be found at all, and whoever asks is noted.
+#: scikit-learn imports pandas and rich by itself where it finds them, so looking at `sys.modules`
+#: would not tell who did. Here the heavy libraries cannot be found at all, and whoever asks is
+#: noted.
 PROGRAM = """
 import importlib, json, sys
 
@@ -161,7 +162,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-import numpy, safetensors.torch, sklearn, torch
+import numpy, safetensors.torch, sklearn.linear_model, torch
 asked.clear()
 for name in lean:
     importlib.import_module(name)

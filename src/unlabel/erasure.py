@@ -121,7 +121,7 @@ def plan(
             f"and {retained}."
         )
     if federation.folder is not None:
-        Transaction(federation.active).expect_none()
+        Transaction(federation.active).expect_settled()
     holdings, gone = federation.holdings, federation.forgotten
     names = holdings.names
     numbers = find_labels(labels, names, gone) if labels else []

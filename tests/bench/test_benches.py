@@ -13,10 +13,10 @@ import pytest
 from unlabel.bench.__main__ import main
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES
-from unlabel.words import parse_settings
 from unlabel.bench.split_overhead import SplitOverheadSettings
 from unlabel.bench.training import TrainingSettings
 from unlabel.errors import SettingsError
+from unlabel.words import parse_settings
 
 
 def test_every_bench_says_what_it_measures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from pathlib import Path
@@ -22,8 +23,10 @@ from unlabel.bench.fuzz_wire import (
 )
 from unlabel.errors import WireError
 from unlabel.party import Guard, PassiveParty, Policy
+from unlabel.party.passive import Open
 from unlabel.wire import (
     MESSAGES,
+    Commit,
     Done,
     Embed,
     Embeddings,
@@ -32,12 +35,17 @@ from unlabel.wire import (
     Prepare,
     Refused,
     Restore,
+    Rollback,
     Save,
+    Tune,
     decode,
     kind_of,
 )
 
-REQUESTS = {"Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"}
+REQUESTS = {
+    *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
+    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
+}
 
 
 def silent(text: str) -> None:
@@ -97,7 +105,7 @@ def test_inputs_hold_every_kind_of_message_and_much_that_is_none() -> None:
             broken += 1
     assert kinds == set(MESSAGES)
     assert broken > 500
-    assert len({maker.__name__ for maker in MAKERS}) == 10
+    assert len({maker.__name__ for maker in MAKERS}) == 11
 
 
 # --- parties that break a rule -------------------------------------------------------------
@@ -184,6 +192,41 @@ class Forgetful(PassiveParty):
         return super().handle(message)
 
 
+class Eager(PassiveParty):
+    """Commits whatever it is told to commit."""
+
+    def handle(self, message: Message) -> Message:
+        answer = super().handle(message)
+        return Done(message.step) if isinstance(message, Commit) else answer
+
+
+class Stubborn(PassiveParty):
+    """Stays where a request has led it."""
+
+    def handle(self, message: Message) -> Message:
+        if isinstance(message, Rollback) and self.open is not None:
+            self.open = Open(self.open.request, self.bottom.state())
+        return super().handle(message)
+
+
+class Wandering(PassiveParty):
+    """Keeps a file of each request, under the name it was given."""
+
+    def handle(self, message: Message) -> Message:
+        if isinstance(message, Tune) and self.store is not None:
+            with contextlib.suppress(OSError, ValueError):
+                (self.store.home / "versions" / message.request).write_text("mine")
+        return super().handle(message)
+
+
+class Silent(PassiveParty):
+    """Notes nothing in its ledger."""
+
+    def handle(self, message: Message) -> Message:
+        self.ledger = None
+        return super().handle(message)
+
+
 class Sleepy(PassiveParty):
     """Takes its time over one kind of request."""
 
@@ -205,6 +248,13 @@ class Sleepy(PassiveParty):
         (Restless, "weights moved without gradients that were accepted"),
         (Hoarding, "keeps ["),
         (Forgetful, "took gradients that belong to nothing it sent"),
+        (Agreeable, "took up a request with an impossible name"),
+        (Agreeable, "took up settings that cannot be"),
+        (Agreeable, "purged everything"),
+        (Eager, "committed what was not staged"),
+        (Stubborn, "did not return to the weights from before a request"),
+        (Wandering, "changed its files though it was not to"),
+        (Silent, "does not remember what was decided"),
     ],
 )
 def test_a_broken_party_is_caught(tmp_path: Path, kind: type[PassiveParty], what: str) -> None:

@@ -169,6 +169,19 @@ def test_the_seed_names_the_draw() -> None:
     assert draw(3)[1] != draw(4)[1]
 
 
+@pytest.mark.parametrize("public", [0, 1, 3, 40])
+def test_public_rows_come_out_of_the_training_rows_a_tenth_of_a_label_at_most(public: int) -> None:
+    labels = np.repeat([0, 1, 2], [400, 60, 5])
+    rows = draw_rows(labels, test=0.2, validation=0.1, seed=0, public=public)
+    without = draw_rows(labels, test=0.2, validation=0.1, seed=0)
+    assert torch.equal(rows.test, without.test)
+    assert torch.equal(rows.validation, without.validation)
+    together = sorted(rows.train.tolist() + rows.public.tolist())
+    assert together == without.train.tolist()
+    counts = np.bincount(labels[rows.public.numpy()], minlength=3).tolist()
+    assert counts == [min(public, 29), min(public, 4), 0]  # of 288, 43 and 4 rows
+
+
 def test_an_official_test_part_is_taken_as_it_is() -> None:
     labels = np.arange(60) % 3
     rows = draw_rows(labels, test=np.arange(40, 60), validation=0.25, seed=0)

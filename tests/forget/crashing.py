@@ -1,11 +1,11 @@
-"""A program that runs one verb on copies of a run, and dies once at every moment of it.
+"""A program that runs verbs on copies of runs, and dies once at every moment of each.
 
-    python crashing.py RUN VERB LABEL OUT
+    python crashing.py LABEL [RUN VERB OUT] ..
 
-A moment is the time right before or after a message is sent, is handled by one party or is
-answered, after a file was half written, and after each fsync, rename, unlink, rmdir, mkdir and
-chmod. OUT/calm is the run after an undisturbed VERB, OUT/000, OUT/001 .. are the run after a
-SIGKILL at each moment, and OUT/moments.json says which those are.
+A moment is the time right before or after one party handles a message (so that it was sent, or
+is about to be answered), after a file was half written, and after each fsync, rename, unlink,
+rmdir, mkdir and chmod. OUT/000, OUT/001 .. are the run after a SIGKILL at each moment, and
+OUT/moments.json says which those are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,10 @@ import torch
 from unlabel import Federation, erasure
 from unlabel.forget.renormalise import Renormalise
 from unlabel.party import PassiveParty
-from unlabel.wire import LocalTransport, Message, kind_of
+from unlabel.wire import Message, kind_of
 
 #: Quick: what is tested is what happens around the steps.
-METHOD = Renormalise(steps=2)
+METHOD = Renormalise(steps=1)
 FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "chmod")
 
 
@@ -76,7 +76,6 @@ def bind(fate: Fate) -> None:
         setattr(os, name, after(name, getattr(os, name)))
     patch(os, "fsync", lambda real: _fsync(fate, real))
     patch(PassiveParty, "handle", lambda real: _handle(fate, real))
-    patch(LocalTransport, "exchange", lambda real: _exchange(fate, real))
 
 
 def patch(
@@ -108,19 +107,6 @@ def _handle(fate: Fate, real: Callable[..., Message]) -> Callable[..., Message]:
     return handle
 
 
-def _exchange(
-    fate: Fate, real: Callable[..., dict[str, Message]]
-) -> Callable[..., dict[str, Message]]:
-    def exchange(transport: LocalTransport, requests: Mapping[str, Message]) -> dict[str, Message]:
-        kind = kind_of(next(iter(requests.values())))
-        fate.pass_by(f"before {kind} is sent")
-        answers = real(transport, requests)
-        fate.pass_by(f"after {kind} is answered")
-        return answers
-
-    return exchange
-
-
 def in_child(work: Callable[[], None]) -> int:
     """Run something in a copy of this process; return how the copy ended."""
     child = os.fork()
@@ -134,9 +120,8 @@ def in_child(work: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def main(run: Path, verb: str, label: str, out: Path) -> None:
-    torch.set_num_threads(1)
-    out.mkdir()
+def die_at_every_moment(run: Path, verb: str, label: str, out: Path) -> None:
+    out.mkdir(parents=True)
     work, told = out / "work", out / "moments.json"
     shutil.copytree(run, work)
     federation = Federation.open(work, record=True, recovering=verb == "recover")
@@ -147,24 +132,21 @@ def main(run: Path, verb: str, label: str, out: Path) -> None:
         run_verb(federation, verb, label)
         told.write_text(json.dumps(fate.moments))
 
-    def disturbed(moment: int) -> Callable[[], None]:
-        def work() -> None:
-            bind(Fate(moment))
-            run_verb(federation, verb, label)
-
-        return work
-
-    def keep(name: str) -> None:
-        work.rename(out / name)
-        shutil.copytree(run, work)
+    def disturbed(moment: int) -> None:
+        bind(Fate(moment))
+        run_verb(federation, verb, label)
 
     assert in_child(undisturbed) == 0
-    keep("calm")
     for moment in range(len(json.loads(told.read_text()))):
-        assert in_child(disturbed(moment)) == -signal.SIGKILL
-        keep(f"{moment:03d}")
-    shutil.rmtree(work)
+        shutil.rmtree(work)
+        shutil.copytree(run, work)
+        assert in_child(lambda last=moment: disturbed(last)) == -signal.SIGKILL  # type: ignore[misc]
+        shutil.copytree(work, out / f"{moment:03d}")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    torch.set_num_threads(1)
+    words = sys.argv[2:]
+    for first in range(0, len(words), 3):
+        folder, verb, out = words[first : first + 3]
+        die_at_every_moment(Path(folder), verb, sys.argv[1], Path(out))

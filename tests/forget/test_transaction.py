@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
-from cli.command_line import contents, nothing_written, one_thread, unlabel  # noqa: F401
+from cli.command_line import contents, nothing_written, one_thread, unlabel
 from forget import crashing
 from safetensors.torch import load_file
 from torch import Tensor
@@ -26,7 +27,9 @@ from unlabel.forget import Transaction
 from unlabel.forget.request import commit_to
 from unlabel.models import ModelSettings
 from unlabel.train import RunConfig, TrainSettings
-from unlabel.wire import Commit, Message, Purge, Recorder, Rollback, Transport, decode, encode
+from unlabel.wire import Commit, Message, Purge, Recorder, Rollback, Transport, encode, kind_of
+
+__all__ = ["one_thread"]  # a fixture for every test here
 
 LABELS = ("aardvark", "beaver", "cormorant", "dormouse", "zebrafish")
 LABEL = "zebrafish"
@@ -35,7 +38,7 @@ PARTIES = ("active", "passive-1", "passive-2")
 PASSIVE = PARTIES[1:]
 TESTS = Path(__file__).parents[1]
 
-#: Files that a purge leaves as they are, because no weights and no rows stand in them.
+#: Files that a purge leaves as they are: neither weights nor rows stand in them.
 KEPT = {"config.yaml", "metrics.jsonl"}
 #: A passive party's scaling is a statistic of its own features, and no weight. The running
 #: statistics of BatchNorm are frozen while the default method forgets, by design: they stand in
@@ -94,7 +97,7 @@ def only_models(tensors: Mapping[str, Tensor]) -> Weights:
 
 
 def on_disk(run: Path, version: int, shelf: str = "versions") -> Weights:
-    found = {}
+    found: Weights = {}
     for party in PARTIES:
         tensors = load_file(run / party / shelf / f"{version:06d}.safetensors")
         found |= {f"{party}/{name}": tensor for name, tensor in only_models(tensors).items()}
@@ -113,10 +116,8 @@ def equal(one: Weights, other: Weights) -> bool:
 
 def numbers(run: Path, shelf: str) -> tuple[int, ...]:
     """Return the versions on a shelf that all parties share, and that no party has more of."""
-    found = {
-        tuple(sorted(int(path.stem) for path in (run / party / shelf).glob("*.json")))
-        for party in PARTIES
-    }
+    paths = [sorted((run / party / shelf).glob("*.json")) for party in PARTIES]
+    found = {tuple(int(path.stem) for path in own) for own in paths}
     assert len(found) == 1
     return found.pop()
 
@@ -147,7 +148,7 @@ def found_again(run: Path, old: Sequence[tuple[str, Tensor]]) -> list[str]:
 
 def expect_purged(run: Path, version: int, old: Sequence[tuple[str, Tensor]]) -> None:
     """Check that a run holds one version, and nothing that stems from before it."""
-    allowed = {"config.yaml", "metrics.jsonl"}
+    allowed = set(KEPT)
     for party in PARTIES:
         allowed |= {f"{party}/versions/{version:06d}.{kind}" for kind in ("json", "safetensors")}
         allowed.add(f"{party}/ledger.jsonl")
@@ -184,41 +185,6 @@ def decisions(run: Path, request: str) -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True)
-class Crashes:
-    """A run after the death of a process at each moment of a verb.
-
-    before   the run before the verb
-    calm     the run after the verb, undisturbed
-    moments  when each process died
-    folders  the run after each death
-    """
-
-    before: Path
-    calm: Path
-    moments: list[str]
-    folders: list[Path]
-
-
-def crash(before: Path, verb: str, out: Path) -> Crashes:
-    command = [sys.executable, crashing.__file__, before, verb, LABEL, out]
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    moments = json.loads((out / "moments.json").read_text())
-    return Crashes(before, out / "calm", moments, [out / f"{n:03d}" for n in range(len(moments))])
-
-
-def make_ready(run: Path, verb: str) -> Path:
-    """Bring a run to where a verb makes sense."""
-    if verb != "forget":
-        federation = Federation.open(run)
-        outcome = federation.forget([LABEL], method=crashing.METHOD)
-        if verb == "purge":
-            outcome.commit()
-    return run
-
-
-@dataclass(frozen=True)
 class Truth:
     """What a run may be after a crash and what it must be in the end.
 
@@ -234,64 +200,136 @@ class Truth:
     earlier: list[tuple[str, Tensor]]
 
 
-@pytest.fixture(scope="module", params=["the first request", "a second request"])
-def start(
-    request: pytest.FixtureRequest, trained: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Truth]:
-    """Return a run in which to crash: one that never forgot, or one that did and did not purge."""
-    folder = tmp_path_factory.mktemp("start")
-    base = Path(shutil.copytree(trained, folder / "base"))
-    if request.param == "a second request":
-        Federation.open(base).forget([EARLIER], method=crashing.METHOD).commit()
-    version = numbers(base, "versions")[-1]
-    staged = Path(shutil.copytree(base, folder / "staged"))
-    make_ready(staged, "commit")
-    new = on_disk(staged, version + 1, "staged")
-    return base, Truth(version, on_disk(base, version), new, weights_in(base))
+@dataclass(frozen=True)
+class Crashes:
+    """A run after the death of a process at each moment of a verb.
+
+    truth    what the run may be now
+    moments  when each process died
+    folders  the run after each death
+    """
+
+    truth: Truth
+    moments: list[str]
+    folders: list[Path]
 
 
-@pytest.mark.parametrize("verb", ["forget", "commit", "rollback", "purge"])
+class Case(NamedTuple):
+    """A request in a run that never forgot, or in one that did and did not purge; and a verb."""
+
+    request: str
+    verb: str
+
+
+FIRST, SECOND = "first request", "second request"
+CASES = [
+    *(Case(FIRST, verb) for verb in ("forget", "commit", "rollback", "purge")),
+    *(Case(SECOND, verb) for verb in ("forget", "commit", "rollback")),
+]
+#: Where recovery begins: one passive party has done what it was told, the other was not told.
+HALF_WAY = {
+    Case(FIRST, "forget"): "after Stage at passive-1",
+    Case(SECOND, "commit"): "after Commit at passive-1",
+    Case(SECOND, "rollback"): "after Rollback at passive-1",
+}
+
+
+def crash(
+    jobs: Mapping[Case, tuple[Path, str]], truths: Mapping[str, Truth], out: Path
+) -> dict[Case, Crashes]:
+    """Kill a process at every moment of each job, a verb on a run."""
+    outs = {case: out / case.request / case.verb for case in jobs}
+    words = [str(w) for case, (run, verb) in jobs.items() for w in (run, verb, outs[case])]
+    command = [sys.executable, crashing.__file__, LABEL, *words]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = {}
+    for case, folder in outs.items():
+        moments = json.loads((folder / "moments.json").read_text())
+        folders = [folder / f"{n:03d}" for n in range(len(moments))]
+        found[case] = Crashes(truths[case.request], moments, folders)
+    return found
+
+
+def make_ready(run: Path, verb: str) -> Path:
+    """Bring a run to where a verb makes sense."""
+    if verb != "forget":
+        outcome = Federation.open(run).forget([LABEL], method=crashing.METHOD)
+        if verb == "purge":
+            outcome.commit()
+    return run
+
+
+@pytest.fixture(scope="module")
+def crashes(
+    trained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[Case, Crashes], dict[Case, Crashes]]]:
+    """Return every case after every death, and after every death of a recovery from it."""
+    folder = tmp_path_factory.mktemp("crashes")
+    base = {name: Path(shutil.copytree(trained, folder / name)) for name in (FIRST, SECOND)}
+    Federation.open(base[SECOND]).forget([EARLIER], method=crashing.METHOD).commit()
+    ready = {
+        case: (
+            make_ready(
+                Path(shutil.copytree(base[case.request], folder / "-".join(case))), case.verb
+            ),
+            case.verb,
+        )
+        for case in CASES
+    }
+    truths = {}
+    for name, run in base.items():
+        version = numbers(run, "versions")[-1]
+        new = on_disk(ready[Case(name, "commit")][0], version + 1, "staged")
+        truths[name] = Truth(version, on_disk(run, version), new, weights_in(run))
+    once = crash(ready, truths, folder / "once")
+    apart = {
+        case: (once[case].folders[once[case].moments.index(moment)], "recover")
+        for case, moment in HALF_WAY.items()
+    }
+    yield once, crash(apart, truths, folder / "twice")
+    shutil.rmtree(folder)
+
+
+Both = tuple[dict[Case, Crashes], dict[Case, Crashes]]
+
+
+@pytest.mark.parametrize("case", CASES, ids="-".join)
 def test_a_death_at_any_moment_leaves_all_parties_on_the_old_weights_or_all_on_the_new(
-    verb: str, start: tuple[Path, Truth], tmp_path: Path
+    case: Case, crashes: Both
 ) -> None:
-    base, truth = start
-    before = make_ready(Path(shutil.copytree(base, tmp_path / "before")), verb)
-    crashes = crash(before, verb, tmp_path / "crashes")
-    assert len(crashes.moments) > 30
-    reached = set()
-    for moment, folder in zip(crashes.moments, crashes.folders, strict=True):
-        try:
-            reached.add(expect_whole(folder, verb, truth))
-        except (AssertionError, UnlabelError) as error:
-            raise AssertionError(f"{verb}, {moment} ({folder.name}): {error}") from error
-        shutil.rmtree(folder)
     outcomes = {
         "forget": {"old", "staged"},
         "commit": {"staged", "new"},
         "rollback": {"staged", "old"},
         "purge": {"new"},
     }
-    assert reached == outcomes[verb]
+    assert expect_all_whole(crashes[0][case], case.verb) == outcomes[case.verb]
 
 
-@pytest.mark.parametrize("verb", ["forget", "commit", "rollback"])
+@pytest.mark.parametrize("case", HALF_WAY, ids="-".join)
 def test_a_recovery_that_dies_at_any_moment_is_finished_by_the_next(
-    verb: str, start: tuple[Path, Truth], tmp_path: Path
+    case: Case, crashes: Both
 ) -> None:
-    base, truth = start
-    before = make_ready(Path(shutil.copytree(base, tmp_path / "before")), verb)
-    crashes = crash(before, verb, tmp_path / "crashes")
-    # Half-way: one passive party has done what it was told and the other has not.
-    told = {"forget": "Stage", "commit": "Commit", "rollback": "Rollback"}[verb]
-    apart = crashes.folders[crashes.moments.index(f"after {told} at passive-1")]
-    again = crash(apart, "recover", tmp_path / "again")
-    assert len(again.moments) > 10
-    for moment, folder in zip(again.moments, again.folders, strict=True):
-        try:
-            reached = expect_whole(folder, verb, truth)
-        except (AssertionError, UnlabelError) as error:
-            raise AssertionError(f"recover, {moment} ({folder.name}): {error}") from error
-        assert reached == ("new" if verb == "commit" else "old")
+    outcome = "new" if case.verb == "commit" else "old"
+    assert expect_all_whole(crashes[1][case], case.verb) == {outcome}
+
+
+def expect_all_whole(crashes: Crashes, verb: str) -> set[str]:
+    """Check a run after each death; return what recovery led to."""
+    assert len(crashes.moments) > 10
+    reached = {}
+    for moment, folder in zip(crashes.moments, crashes.folders, strict=True):
+        # Recovery sees nothing but the disks: where these are the same, so is what follows.
+        disks = tuple(sorted(contents(folder).items()))
+        if disks not in reached:
+            try:
+                reached[disks] = expect_whole(folder, verb, crashes.truth)
+            except (AssertionError, UnlabelError) as error:
+                raise AssertionError(f"{verb}, {moment} ({folder.name}): {error}") from error
+    assert len(reached) >= 5
+    return set(reached.values())
 
 
 def expect_whole(run: Path, verb: str, truth: Truth) -> str:
@@ -316,7 +354,6 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
     assert erasure.purge(federation) == truth.version + 1
     expect_purged(run, truth.version + 1, truth.earlier)
     assert equal(on_disk(run, truth.version + 1), truth.new)
-    assert equal(in_memory(Federation.open(run)), truth.new)
     for request in federation_requests(run):
         found = decisions(run, request)
         assert all(not {"commit", "rollback"} <= set(events) for events in found.values()), found
@@ -335,14 +372,16 @@ def expect_honest(run: Path) -> None:
         assert "unlabel recover" in str(error)  # noqa: PT017
         return
     standing = erasure.status(federation)
-    committed = {p: [e["request"] for e in ledger(run, p) if e["event"] == "commit"] for p in PARTIES}
+    committed = {
+        p: [e["request"] for e in ledger(run, p) if e["event"] == "commit"] for p in PARTIES
+    }
     assert len({tuple(requests) for requests in committed.values()}) == 1
     if len({(s.version, s.staged) for s in standing.values()}) > 1:
         with nothing_written(run):
-            for change in (lambda: federation.forget([LABEL]), federation.train,
-                           lambda: erasure.purge(federation)):  # fmt: skip
-                with pytest.raises(ForgetError, match="unlabel recover"):
-                    change()
+            with pytest.raises(ForgetError, match="unlabel recover"):
+                federation.forget([LABEL])
+            with pytest.raises(ForgetError, match="unlabel recover"):
+                erasure.purge(federation)
 
 
 def expect_one_state(run: Path, federation: Federation, truth: Truth) -> tuple[str, str]:
@@ -355,7 +394,7 @@ def expect_one_state(run: Path, federation: Federation, truth: Truth) -> tuple[s
     new = version == truth.version + 1
     expected = truth.new if new else truth.old
     assert equal(in_memory(federation), expected)
-    assert equal(on_disk(run, numbers(run, "versions")[-1]), expected)
+    assert equal(on_disk(run, version), expected)
     assert (LABELS.index(LABEL) in federation.forgotten.labels) == new
     assert {name: len(entries) for name, entries in erasure.ledgers(federation).items()} == {
         party: len(ledger(run, party)) for party in PARTIES
@@ -373,7 +412,7 @@ def equal_staged(run: Path, truth: Truth) -> bool:
     """
     assert numbers(run, "staged") == (truth.version + 1,)
     name = f"{truth.version + 1:06d}.safetensors"
-    found = {}
+    found: Weights = {}
     for party in PARTIES:
         staged = run / party / "staged" / name
         tensors = load_file(staged if staged.exists() else run / party / "versions" / name)
@@ -400,3 +439,287 @@ def federation_requests(run: Path) -> set[str]:
     return {path.stem for path in (run / "active" / "secrets").glob("*.json")} | {
         entry["request"] for party in PARTIES for entry in ledger(run, party)
     }
+
+
+# Every message may come again.
+
+
+def send(federation: Federation, message: Message) -> None:
+    federation.active.transport.ask(message)
+
+
+def test_a_decision_that_is_told_again_changes_no_file(run: Path) -> None:
+    federation = Federation.open(run)
+    version = numbers(run, "versions")[-1] + 1
+
+    dropped = federation.forget([LABEL], method=crashing.METHOD)
+    dropped.rollback()
+    with nothing_written(run):
+        send(federation, Rollback(0, dropped.result.request))
+        send(federation, Rollback(0, "nobodyknowsit"))
+
+    kept = federation.forget([LABEL], method=crashing.METHOD)
+    kept.commit()
+    request = kept.result.request
+    digests = federation.active.facts(version)["parties"]
+    commits = {party: Commit(0, request, version, digests[party]) for party in PASSIVE}
+    with nothing_written(run):
+        federation.active.transport.tell(commits)
+        send(federation, Rollback(0, request))
+        send(federation, Rollback(0, dropped.result.request))
+
+    erasure.purge(federation)
+    with nothing_written(run):
+        send(federation, Purge(0, request, version))
+        federation.active.transport.tell(commits)
+        assert erasure.purge(federation) == version
+        assert erasure.recover(federation) == "nothing to recover"
+
+
+def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
+    federation = Federation.open(run)
+    version = numbers(run, "versions")[-1] + 1
+    first = federation.forget([EARLIER], method=crashing.METHOD)
+    first.commit()
+    erasure.purge(federation)
+    digests = federation.active.facts(version)["parties"]
+    commits = {p: Commit(0, first.result.request, version, digests[p]) for p in PASSIVE}
+
+    def repeat_all() -> None:
+        federation.active.transport.tell(commits)
+        send(federation, Rollback(0, first.result.request))
+        send(federation, Purge(0, first.result.request, version))
+
+    second = federation.forget([LABEL], method=crashing.METHOD)
+    with nothing_written(run):
+        repeat_all()
+    second.commit()
+    with nothing_written(run):
+        repeat_all()
+    assert numbers(run, "versions") == (version, version + 1)
+
+
+# What is purged is gone.
+
+
+def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> None:
+    old = weights_in(run)
+    assert any("optimiser/" in name for name, _ in old)
+    version = numbers(run, "versions")[-1] + 1
+    for path in run.rglob("*"):
+        os.utime(path, (0, 0))
+    federation = Federation.open(run, record=True)
+    federation.forget([LABEL]).commit()
+    assert found_again(run, old), "they are there until the purge"
+    erasure.purge(federation)
+    expect_purged(run, version, old)
+    # The files of the new version were written when it was staged, before the commit.
+    older = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()
+             and path.stat().st_mtime == 0}  # fmt: skip
+    assert older == KEPT
+    again = Federation.open(run)
+    found = again.evaluate()
+    assert found.per_label_accuracy[LABELS.index(LABEL)] == 0
+    assert equal(in_memory(again), in_memory(federation))
+
+
+def test_every_parameter_moves_when_a_label_is_forgotten(run: Path) -> None:
+    federation = Federation.open(run)
+    before = {name: tensor.clone() for name, tensor in in_memory(federation).items()}
+    federation.forget([LABEL])
+    after = in_memory(federation)
+    same = {name for name in before if torch.equal(before[name], after[name])}
+    # A purge removes the old file; what did not move stands in the new one as well.
+    assert same == {
+        name for name in before if any(w in name for w in (*NO_WEIGHTS, "top/model/muted"))
+    }
+
+
+# A secret request.
+
+
+class Tap(Transport):
+    """Keeps every byte that crosses the boundary of any party."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.heard = b""
+        self.kinds: set[str] = set()
+
+    @property
+    def parties(self) -> Sequence[str]:
+        return self._inner.parties
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        answers = self._inner.exchange(requests)
+        for message in (*requests.values(), *answers.values()):
+            self.heard += encode(message)
+            self.kinds.add(kind_of(message))
+        return answers
+
+
+def words_at(run: Path, party: str) -> bytes:
+    return b"".join(path.read_bytes() for path in (run / party).rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("secret", [True, False])
+def test_no_partner_is_told_the_label_of_a_secret_request(secret: bool, run: Path) -> None:
+    federation = Federation.open(run, record=True)
+    recorder = Recorder(federation.active.transport, keep_tensors=True)
+    tap = Tap(recorder)
+    federation.active.transport = tap
+    outcome = federation.forget([LABEL], secret=secret)
+    staged = b"".join(words_at(run, party) for party in PASSIVE)
+    outcome.commit()
+    committed = b"".join(words_at(run, party) for party in PASSIVE)
+    erasure.status(federation)
+    erasure.purge(federation)
+    purged = b"".join(words_at(run, party) for party in PASSIVE)
+
+    assert {"Tune", "Embed", "Gradients", "Stage", "Commit", "Purge"} <= tap.kinds
+    for told in (tap.heard, staged, committed, purged):
+        assert (LABEL.encode() in told) == (not secret)
+    entries = [entry for t in recorder.transcripts.values() for entry in t.entries]
+    assert {entry.kind for entry in entries} == tap.kinds
+    # Rows and gradients are all the tensors there are, and no row of labels is among them.
+    assert {(e.kind, name) for e in entries for name in e.tensors} == {
+        ("Embed", "rows"),
+        ("Embeddings", "values"),
+        ("Gradients", "values"),
+    }
+    assert LABEL.encode() in words_at(run, "active")  # the active party must know
+
+
+def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_does(
+    run: Path,
+) -> None:
+    federation = Federation.open(run)
+    outcome = federation.forget([LABEL], secret=True, method=crashing.METHOD)
+    outcome.commit()
+    request = outcome.result.request
+    path = run / "active" / "secrets" / f"{request}.json"
+    assert path.stat().st_mode & 0o077 == 0
+    opened = json.loads(path.read_text())
+    key = opened.pop("key")
+    assert opened == {"labels": [LABEL]}
+    for party in PASSIVE:
+        entry = erasure.ledgers(federation)[party][-1]
+        assert (entry.event, entry.request) == ("commit", request)
+        assert set(entry.note) == {"commitment"}
+        commitment = entry.note["commitment"]
+        assert commit_to(opened, key) == commitment
+        assert commit_to({"labels": [EARLIER]}, key) != commitment
+        assert key not in words_at(run, party).decode(errors="replace")
+        assert commitment not in {
+            hashlib.sha256(text.encode()).hexdigest()
+            for number, name in enumerate(LABELS)
+            for text in (
+                *(name, str(number), json.dumps(name), json.dumps([name])),
+                *(json.dumps({"labels": [name]}), json.dumps({"labels": [number]})),
+                *(request + name, name + request, f"{request}:{name}", f"{name}\n"),
+            )
+        }
+
+
+# What is refused, and what the command says.
+
+
+def test_while_a_request_is_staged_no_other_is_taken_and_nothing_is_trained(run: Path) -> None:
+    federation = Federation.open(run)
+    request = federation.forget([LABEL], method=crashing.METHOD).result.request
+    waiting = f"Request {request} is staged; commit it or roll it back first."
+    with nothing_written(run):
+        for opened in (federation, Federation.open(run)):
+            with pytest.raises(ForgetError, match=waiting):
+                opened.forget([EARLIER])
+            with pytest.raises(ForgetError, match=waiting):
+                opened.train()
+            with pytest.raises(ForgetError, match=waiting):
+                erasure.purge(opened)
+
+
+def test_what_was_never_staged_is_neither_committed_nor_rolled_back_nor_purged(run: Path) -> None:
+    federation = Federation.open(run)
+    with nothing_written(run):
+        with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
+            erasure.commit(federation)
+        with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
+            erasure.rollback(federation)
+        with pytest.raises(ForgetError, match="Nothing was committed yet"):
+            erasure.purge(federation)
+
+
+def test_an_outcome_is_decided_on_once(run: Path) -> None:
+    federation = Federation.open(run)
+    before = {name: tensor.clone() for name, tensor in in_memory(federation).items()}
+    outcome = federation.forget([LABEL], method=crashing.METHOD)
+    assert not equal(in_memory(federation), before)
+    outcome.rollback()
+    assert equal(in_memory(federation), before)
+    for decide in (outcome.commit, outcome.rollback):
+        with pytest.raises(ForgetError, match="was decided on already"):
+            decide()
+
+
+def interrupt_commit(run: Path) -> None:
+    """Leave a run as a process does that dies once the active party has decided."""
+    store = Transaction(Federation.open(run).active).store
+    version = store.staged.versions()[-1]
+    store.adopt(version, store.staged.digest(version))
+
+
+def test_a_run_whose_commit_was_interrupted_opens_only_to_be_recovered(run: Path) -> None:
+    Federation.open(run).forget([LABEL], method=crashing.METHOD)
+    interrupt_commit(run)
+    with nothing_written(run):
+        with pytest.raises(ForgetError, match="A commit was interrupted; run `unlabel recover`"):
+            Federation.open(run)
+        for verb in ("commit", "rollback", "purge", "evaluate"):
+            assert "run `unlabel recover`" in unlabel(verb, run).sentence
+        assert unlabel("status", run, "--json").json["together"] is False
+    assert unlabel("recover", run, "--json").json["recovered"].startswith("committed request")
+    assert Federation.open(run).forgotten.labels == (LABELS.index(LABEL),)
+
+
+def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
+    nothing = unlabel("recover", run, "--json").json
+    assert nothing == {"recovered": "nothing to recover", "run": str(run)}
+    assert "No request is staged" in unlabel("commit", run, "--json").sentence
+    assert "No request is staged" in unlabel("rollback", run, "--json").sentence
+    assert "nothing to purge" in unlabel("purge", run, "--json").sentence
+
+    dropped = unlabel("forget", run, "--label", LABEL, "--json").json
+    assert (dropped["staged"], dropped["committed"]) == (True, False)
+    request = dropped["request"]
+    status = unlabel("status", run, "--json").json
+    assert status["together"] is True
+    assert {stands["staged"] for stands in status["parties"].values()} == {request}
+    assert request in unlabel("recover", run, "--json").json["recovered"]
+    told = unlabel("rollback", run, "--json").json
+    assert told == {"request": request, "rolled_back": True, "run": str(run)}
+
+    kept = unlabel("forget", run, "--label", LABEL, "--secret", "--json").json["request"]
+    told = unlabel("commit", run, "--json").json
+    assert told == {"request": kept, "committed": True, "run": str(run)}
+    version = numbers(run, "versions")[-1]
+    told = unlabel("purge", run, "--json").json
+    assert told == {"version": version, "purged": True, "run": str(run)}
+
+    status = unlabel("status", run, "--json").json
+    assert list(status["parties"]) == list(PARTIES)
+    assert status["forgotten_labels"] == [LABEL]
+    assert {tuple(s["versions"]) for s in status["parties"].values()} == {(version,)}
+    for party in PARTIES:
+        found = unlabel("ledger", run, "--party", party, "--json").json
+        assert found["party"] == party
+        events = [(entry["event"], entry["request"]) for entry in found["entries"]]
+        assert events == [("rollback", request), ("commit", kept), ("purge", kept)]
+        secret = found["entries"][1]["note"]
+        assert ("labels" in secret) == (party == "active")
+
+
+def test_the_command_refuses_a_ledger_in_which_a_word_was_changed(run: Path) -> None:
+    Federation.open(run).forget([LABEL], method=crashing.METHOD).commit()
+    book = run / "passive-2" / "ledger.jsonl"
+    book.write_text(book.read_text().replace(LABEL, EARLIER))
+    assert "its chain breaks at line 1" in unlabel("ledger", run, "--party", "passive-2").sentence

@@ -42,6 +42,22 @@ def test_gradients_reach_every_party_and_every_weight(combine: str) -> None:
         assert tensor.grad.any()
 
 
+def test_a_muted_label_never_wins_and_the_others_are_as_before() -> None:
+    top = join_top("linear", [6], labels=4)
+    x = torch.randn(50, 6) * 100
+    before = top([x])
+    top.mute([1, 3])
+    after = top([x])
+    assert torch.equal(after[:, [0, 2]], before[:, [0, 2]])
+    assert set(after.argmax(1).tolist()) <= {0, 2}
+    assert torch.equal(after.softmax(1)[:, [1, 3]], torch.zeros(50, 2))
+    top.mute([])
+    assert torch.equal(top([x]), after)
+    other = join_top("linear", [6], labels=4)
+    other.load_state_dict(top.state_dict())  # it is part of the model
+    assert torch.equal(other([x]), after)
+
+
 def test_a_top_is_built_ready_to_train() -> None:
     assert join_top("fc3", [2], labels=2).training
 

@@ -49,6 +49,7 @@ class Odd(nn.Module):
 
 def flat(): return Odd(lambda x: x.sum(1))
 def deep(): return Odd(lambda x: x[None])
+def single(): return Odd(lambda x: x[:, :1])
 def summed(): return Odd(lambda x: x.sum(0, keepdim=True))
 def paired(): return Odd(lambda x: (x, x))
 def weightless(): return nn.Identity()
@@ -195,7 +196,13 @@ def test_what_cannot_be_a_top_is_refused_in_one_sentence(name: str, message: str
 
 
 @pytest.mark.parametrize(
-    ("name", "got"), [("fixed", r"\[2, 4\]"), ("paired_head", "tuple"), ("deep", r"\[1, 2, 3\]")]
+    ("name", "got"),
+    [
+        ("fixed", r"\[2, 4\]"),
+        ("paired_head", "tuple"),
+        ("deep", r"\[1, 2, 3\]"),
+        ("single", r"\[2, 1\]"),
+    ],
 )
 def test_logits_of_another_shape_are_refused(name: str, got: str) -> None:
     message = rf"Top model 'my_models:{name}': expected logits of shape \[2, 9\] .* but got {got}\."

@@ -8,7 +8,7 @@ import io
 import json
 import pickle
 import struct
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -23,6 +23,7 @@ from torch import Tensor
 from unlabel.errors import WireError
 from unlabel.wire import (
     MESSAGES,
+    Commit,
     Describe,
     Description,
     Embed,
@@ -32,8 +33,14 @@ from unlabel.wire import (
     Limits,
     Message,
     Prepare,
+    Purge,
     Refused,
+    Rollback,
     Save,
+    Stage,
+    Standing,
+    Status,
+    Tune,
     codec,
     decode,
     encode,
@@ -52,9 +59,16 @@ SAMPLES: tuple[Message, ...] = (
     Save(0, 7),
     MESSAGES["Restore"](0, 7, "ab"),  # type: ignore[call-arg]
     Keep(0, (1, 2)),
+    Tune(0, "9f", 30, 0.05, "linear", 0.1, 0.9, "yes", 5e-4, 0.25),
+    Stage(0, "9f", 8, '{"labels": ["7"]}'),
+    Commit(0, "9f", 8, "ab"),
+    Rollback(0, "9f"),
+    Purge(0, "9f", 8),
+    Status(0),
     Description(0, 9, 4, (1, 5), 64),
     Embeddings(3, torch.randn(2, 3).double()),
     MESSAGES["Saved"](0, "cd"),  # type: ignore[call-arg]
+    Standing(0, (7, 8), "9f", "ef"),
     MESSAGES["Done"](3),
     Refused(0, "not today"),
 )
@@ -103,6 +117,8 @@ def plain(name: str, declared: object) -> st.SearchStrategy[Any]:
         return st.integers(0, 2**63 - 1)
     if declared is int:
         return INT64
+    if declared is float:
+        return st.floats(allow_nan=False, allow_infinity=False)
     if declared is str:
         return st.text(st.characters(), max_size=40)  # lone surrogates too
     if declared == tuple[int, ...]:
@@ -320,9 +336,32 @@ def test_a_whole_number_is_nothing_else(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", [1, None, True, [], ["train"], "Train", "", "\ud800"])
-def test_a_mode_is_one_of_two_words(value: object) -> None:
+def test_a_mode_is_one_of_three_words(value: object) -> None:
     header = {"kind": "Embed", "step": 0, "table": "main", "mode": value}
     assert "Embed.mode does not accept" in refused(framed(header, rows=torch.arange(2)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [True, 1, 0, "0.1", None, [], {}, float("nan"), float("inf"), -float("inf"), 2**63],
+)
+def test_a_finite_number_is_nothing_else(value: object) -> None:
+    good = Tune(0, "9f", 30, 0.05, "linear", 0.1, 0.9, "yes", 5e-4, 0.25)
+    header = {"kind": "Tune", **vars(good), "lr": value}
+    assert refused(framed(header)) == f"Tune.lr does not accept {str(value)[:40]!r}."
+    with pytest.raises(WireError, match=r"Tune\.lr"):
+        encode(replace(good, lr=value))  # type: ignore[arg-type]
+
+
+def test_a_number_has_one_form() -> None:
+    good = encode(Tune(0, "9f", 30, 0.05, "linear", 0.1, 0.9, "yes", 5e-4, 0.25))
+    for other in (b"5e-2", b"0.050", b"0.05000000000000000001"):
+        (size,) = struct.unpack_from(">I", good, 6)
+        header = good[10 : 10 + size].replace(b'"lr":0.05', b'"lr":' + other)
+        assert "belong to none of its fields" in refused(frame(header, save({})))
+    assert "does not accept" in refused(
+        frame(good[10 : 10 + size].replace(b'"lr":0.05', b'"lr":1e400'), save({}))
+    )
 
 
 def test_steps_are_counted_from_0() -> None:

@@ -17,6 +17,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from unlabel.wire import (
+    Commit,
     Describe,
     Description,
     Done,
@@ -27,19 +28,34 @@ from unlabel.wire import (
     Message,
     Mode,
     Prepare,
+    Purge,
     Refused,
     Restore,
+    Rollback,
     Save,
     Saved,
+    Stage,
+    Standing,
+    Status,
+    Tune,
     encode,
 )
 
 #: What the parties under test hold.
 ROWS, COLUMNS, WIDTH = 40, 6, 32
-TABLES = ("main", "new")
+TABLES = ("main", "new", "public")
 #: Norm of honest gradients, and of those that the policy just allows: a few of them make a model
 #: diverge, and then the party must neither send nor keep what has become of it.
 HONEST_NORM, ALLOWED_NORM = 0.05, 99.0
+
+#: Names of requests: those that are used again and again, and those that name something else.
+REQUESTS = ("9f", "a1b2c3", "7" * 64)
+ODD_REQUESTS = (
+    *("", "x" * 65, "x" * 2_000, "..", "../9f", "/tmp/9f", "9f/../../x", "9f.json", "versions"),
+    *("a b", "9f\n", "\x00", "\ud800", "ünïcode", "\u0661", "~", "C:\\9f", "{}"),
+)
+#: Stands for the digest of what a party staged last, which only its own answer tells.
+LAST = "last"
 
 Maker = Callable[[Random], list[bytes]]
 
@@ -196,7 +212,7 @@ def rows(rng: Random) -> list[bytes]:
     )
     tables = ("new", "", "MAIN", "../main", "x" * 2_000, "\ud800\n", "méin")
     table = "main" if rng.random() < 0.4 else rng.choice(tables)
-    mode = rng.choice(("train", "predict"))
+    mode = rng.choice(("train", "frozen", "predict"))
     step = rng.choice((0, 1, 7, -1, -(2**63), 2**63 - 1))
     asked: dict[str, Any] = rng.choice(
         (
@@ -209,7 +225,7 @@ def rows(rng: Random) -> list[bytes]:
 
 def training(rng: Random) -> list[bytes]:
     """Draw one honest request to train, then gradients for it that are mostly not honest."""
-    request = embed(rng, mode="train")
+    request = embed(rng, mode=rng.choice(("train", "frozen")))
     shape = (request.rows.numel(), WIDTH)
     return [encode(request)] + [
         frame(*_hostile_gradients(rng, request.step, shape)) for _ in range(rng.randint(1, 3))
@@ -249,6 +265,65 @@ def versions(rng: Random) -> list[bytes]:
     return [encode(message)]
 
 
+def forgetting(rng: Random) -> list[bytes]:
+    """Draw a request to forget from its beginning to an end, some of it twice, late or odd."""
+    name = _request(rng)
+    train = embed(rng, mode="frozen")
+    version = rng.choice((*range(8, 20), *range(8, 20), 0, -1, 2**63 - 1, -(2**63)))
+    told: list[Message] = [
+        tune(rng, name),
+        train,
+        Gradients(train.step, _random(rng, train.rows.numel(), WIDTH)),
+        Stage(0, name, version, rng.choice(NOTES)),
+        rng.choice((Status(0), tune(rng, _request(rng)), Stage(0, _request(rng), version, "{}"))),
+        rng.choice(
+            (
+                Commit(0, name, version, LAST),
+                Commit(0, name, version, LAST),
+                Commit(0, name, version, rng.choice(("", "0" * 64))),
+                Commit(0, _request(rng), version, LAST),
+                Rollback(0, name),
+                Rollback(0, _request(rng)),
+            )
+        ),
+        Purge(0, name, rng.choice((version, version, rng.randrange(12)))),
+        Commit(0, name, version, LAST),
+    ]
+    # A few are lost on the way, so that requests are given up and left staged.
+    return [encode(each) for each in told if rng.random() < 0.8] or [encode(Status(0))]
+
+
+#: What a request is staged with: notes that belong in a ledger, and those that do not.
+NOTES = (
+    *("{}", '{"labels": ["7"], "method": "x"}', '{"people": 3}', '{"commitment": "ab"}') * 3,
+    *("", "[]", "null", "{", '"a"', "1", "{" * 900, "[" * 1_999, '{"a":' * 300 + "1" + "}" * 300),
+    *('{"a": [[1]]}', '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', '{"a": 1e999}'),
+    '{"a": ' + "9" * 1_900 + "}",
+)
+
+
+def _request(rng: Random) -> str:
+    return rng.choice(REQUESTS) if rng.random() < 0.8 else rng.choice(ODD_REQUESTS)
+
+
+def tune(rng: Random, request: str) -> Tune:
+    """Draw settings of a fresh optimiser, mostly possible ones."""
+    odd = rng.random() < 0.2
+    huge = (-1.0, 1.0, 2.0, 1e308, -0.0, 5e-324)
+    return Tune(
+        0,
+        request=request,
+        steps=rng.choice((-1, -(2**63), 2**63 - 1)) if odd else rng.choice((0, 1, 30)),
+        lr=rng.choice(huge) if odd else rng.choice((0.0, 0.01)),
+        schedule=rng.choice(("constant", "linear", "cosine")),
+        warmup=rng.choice(huge) if odd else rng.choice((0.0, 0.1)),
+        momentum=rng.choice(huge) if odd else rng.choice((0.0, 0.9)),
+        nesterov=rng.choice(("yes", "no")),
+        weight_decay=rng.choice(huge) if odd else rng.choice((0.0, 5e-4)),
+        renew=rng.choice(huge) if odd else rng.choice((0.0, 0.0, 0.0, 0.3, 1.0)),
+    )
+
+
 def answers(rng: Random) -> list[bytes]:
     """Draw an answer, sent as if it were a request."""
     return [encode(_answer(rng))]
@@ -261,7 +336,7 @@ def sensible(rng: Random) -> list[bytes]:
 
 MAKERS: tuple[Maker, ...] = (
     *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies),
-    *(rows, rows, training, training, versions, answers, sensible),
+    *(rows, rows, training, training, versions, forgetting, answers, sensible),
 )
 
 
@@ -283,7 +358,10 @@ def honest(rng: Random) -> Message:
     requests: tuple[Message, ...] = (
         *(Describe(0), Prepare(0, every, rng.choice((0, 10, 10_000))), embed(rng), embed(rng)),
         *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12), "")),
-        *(Keep(0, tuple(rng.sample(range(12), 5))), _answer(rng)),
+        *(Keep(0, tuple(rng.sample(range(12), 5))), _answer(rng), Status(0)),
+        *(tune(rng, rng.choice(REQUESTS)), Stage(0, rng.choice(REQUESTS), 12, "{}")),
+        *(Commit(0, rng.choice(REQUESTS), 12, LAST), Rollback(0, rng.choice(REQUESTS))),
+        Purge(0, rng.choice(REQUESTS), rng.randrange(20)),
     )
     return rng.choice(requests)
 
@@ -291,8 +369,9 @@ def honest(rng: Random) -> Message:
 def embed(rng: Random, mode: Mode | None = None) -> Embed:
     """Draw a request for a few rows."""
     few = torch.tensor([rng.randrange(ROWS) for _ in range(rng.randint(1, 4))])
-    modes: tuple[Mode, ...] = ("train", "predict") if mode is None else (mode,)
-    return Embed(rng.randrange(8), few, rng.choice(modes), "main")
+    modes: tuple[Mode, ...] = ("train", "frozen", "predict") if mode is None else (mode,)
+    table = rng.choice(("main", "main", "public"))
+    return Embed(rng.randrange(8), few, rng.choice(modes), table)
 
 
 def gradients(rng: Random) -> Gradients:
@@ -309,7 +388,7 @@ def _answer(rng: Random) -> Message:
     text = rng.choice(("", "no", "ünïcode \U0001f600", "\ud800", "x" * 2_000))
     every: tuple[Message, ...] = (
         *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
-        embeddings(rng),
+        *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
     )
     return rng.choice(every)
 

@@ -5,19 +5,21 @@ It knows the policy and what the party holds, and uses none of the party's own c
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unlabel.bench.fuzz_inputs import ROWS, TABLES, WIDTH
+from unlabel.bench.fuzz_inputs import LAST, ROWS, TABLES, WIDTH
 from unlabel.errors import WireError
 from unlabel.party import PassiveParty
 from unlabel.wire import (
+    Commit,
     Describe,
     Description,
     Done,
@@ -28,11 +30,18 @@ from unlabel.wire import (
     Limits,
     Message,
     Prepare,
+    Purge,
     Refused,
     Restore,
+    Rollback,
     Save,
     Saved,
+    Stage,
+    Standing,
+    Status,
+    Tune,
     decode,
+    encode,
     kind_of,
 )
 
@@ -45,7 +54,19 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Save: Saved,
     Restore: Done,
     Keep: Done,
+    Tune: Done,
+    Stage: Saved,
+    Commit: Done,
+    Rollback: Done,
+    Purge: Done,
+    Status: Standing,
 }
+#: Requests that may change what lies on the party's disk.
+WRITES = Save | Keep | Stage | Commit | Rollback | Purge
+#: Tables whose rows may move the weights.
+TRAINED = ("main", "public")
+#: Letters and digits in the name of a request.
+NAME = 64
 SLOW_S = 2.0
 #: Violations that are kept; a party that breaks one rule tends to break it often.
 KEPT = 20
@@ -93,11 +114,22 @@ class Judge:
         self.found = found
         self.pending: tuple[int, torch.Size] | None = None
         self.versions: set[int] = set()
+        #: The request under way, with the weights to which its rollback leads.
+        self.open: tuple[str, Tensor] | None = None
+        #: What waits for a decision, and what was decided: request, version and digest.
+        self.staged: tuple[str, int, str] | None = None
+        self.committed: set[tuple[str, int, str]] = set()
+        self.ledger: list[tuple[str, str]] = []
         self.weights = self._weights()
+        self.expected: Tensor | None = self.weights
+        self.disk = self._disk()
 
     def feed(self, data: bytes) -> None:
         """Give the party one input, first as bytes and, where it can be read, as a message."""
         request = read(data, self.party.limits, self.name, self.found)
+        if isinstance(request, Commit) and request.digest == LAST and self.staged is not None:
+            request = replace(request, digest=self.staged[2])
+            data = encode(request)
         if len(data) > self.party.limits.message and request is not None:
             self.found.blame(self.name, "decoded a message over its limit", data)
         self._try(lambda: decode(self.party.serve(data)), request, data)
@@ -126,6 +158,7 @@ class Judge:
 
     def _wrongs(self, request: Message | None, answer: Message) -> Iterator[str]:
         """Name every rule that an answer, or the party's state after it, breaks."""
+        self.expected = self.weights
         if not isinstance(answer, Refused):
             if request is None or type(answer) is not ANSWERS.get(type(request)):
                 yield f"answered {kind_of(answer)}"
@@ -149,13 +182,25 @@ class Judge:
             told = (answer.rows, answer.width, answer.max_rows, set(answer.versions))
             if told != (ROWS, WIDTH, self.policy.max_rows, self.versions):
                 yield "described itself wrongly"
+        elif isinstance(request, Tune):
+            yield from self._tune_wrongs(request)
+        elif isinstance(request, Stage) and isinstance(answer, Saved):
+            yield from self._stage_wrongs(request, answer)
+        elif isinstance(request, Commit | Rollback | Purge):
+            yield from self._decision_wrongs(request)
+        elif isinstance(request, Status) and isinstance(answer, Standing):
+            waiting = self.staged[0] if self.staged else ""
+            if (set(answer.versions), answer.staged) != (self.versions, waiting):
+                yield "told wrongly where it stands"
+            if answer.ledger != self._ledger_end():
+                yield "told wrongly where its ledger ends"
         else:
             yield from self._version_wrongs(request)
 
     def _embed_wrongs(self, request: Embed, answer: Embeddings) -> Iterator[str]:
         if request.table not in TABLES:
             yield "embedded a table it does not have"
-        if request.mode == "train" and request.table != "main":
+        if request.mode != "predict" and request.table not in TRAINED:
             yield "trained on a table that is not for training"
         if not _within(request.rows, most=self.policy.max_rows):
             yield "embedded too many rows, none, or rows that do not exist"
@@ -163,7 +208,7 @@ class Judge:
             yield f"sent embeddings of shape {list(answer.values.shape)}"
         if not answer.values.isfinite().all():
             yield "sent embeddings that are not finite"
-        if request.mode == "train":
+        if request.mode != "predict":
             self.pending = (request.step, answer.values.shape)
 
     def _gradient_wrongs(self, request: Gradients) -> Iterator[str]:
@@ -174,6 +219,68 @@ class Judge:
         if not values.isfinite().all() or values.norm() > 1.001 * self.policy.max_gradient_norm:
             yield "took gradients that are too large or not finite"
         self.pending = None
+        self.expected = None
+
+    def _tune_wrongs(self, request: Tune) -> Iterator[str]:
+        yield from _name_wrongs(request.request)
+        shares = (request.warmup, request.renew, request.momentum)
+        if min(request.steps, request.lr, request.weight_decay, *shares) < 0 or max(shares) > 1:
+            yield "took up settings that cannot be"
+        if self.staged is not None:
+            yield "took up a request while one is staged"
+        if self.open is not None and self.open[0] != request.request:
+            self.expected = self.open[1]  # the other one was given up
+            self.open = None
+        if self.open is None:
+            assert self.expected is not None
+            self.open = (request.request, self.expected)
+        if request.renew > 0:
+            self.expected = None
+        self.pending = None
+
+    def _stage_wrongs(self, request: Stage, answer: Saved) -> Iterator[str]:
+        yield from _name_wrongs(request.request)
+        if self.staged is not None and self.staged[0] != request.request:
+            yield "staged a request while another one is"
+        if request.version <= max(self.versions, default=0):
+            yield "staged a version that is not newer than all others"
+        if len(self.versions) >= self.policy.max_versions:
+            yield "staged a version for which it has no room"
+        if not self._weights().isfinite().all():
+            yield "staged weights that are not finite"
+        self.staged = (request.request, request.version, answer.digest)
+
+    def _decision_wrongs(self, request: Commit | Rollback | Purge) -> Iterator[str]:
+        yield from _name_wrongs(request.request)
+        is_open = self.open is not None and self.open[0] == request.request
+        if isinstance(request, Commit):
+            named = (request.request, request.version, request.digest)
+            if self.party.store is not None and named not in {self.staged, *self.committed}:
+                yield "committed what was not staged"
+            if named == self.staged:
+                self.staged = None
+                self.committed.add(named)
+                self.versions.add(request.version)
+            self._note("commit", request.request)
+            self.open = None if is_open else self.open
+        elif isinstance(request, Rollback):
+            if self.staged is not None and self.staged[0] == request.request:
+                self.staged = None
+                self._note("rollback", request.request)
+            if is_open and self.open is not None:
+                self.expected = self.open[1]
+                self.open = self.pending = None
+        else:
+            if request.version not in self.versions:
+                yield "purged everything"
+            self.versions = {v for v in self.versions if v >= request.version}
+            if self.staged is not None and self.staged[1] < request.version:
+                self.staged = None
+            self._note("purge", request.request)
+
+    def _note(self, event: str, request: str) -> None:
+        if (event, request) not in self.ledger:
+            self.ledger.append((event, request))
 
     def _version_wrongs(self, request: Message) -> Iterator[str]:
         if isinstance(request, Save):
@@ -182,10 +289,11 @@ class Judge:
             if not self._weights().isfinite().all():
                 yield "saved weights that are not finite"
             self.versions.add(request.version)
+            self.committed = {c for c in self.committed if c[1] != request.version}
         elif isinstance(request, Restore):
             if request.version not in self.versions or request.digest:
                 yield "restored a version it was never asked to save"
-            self.pending = None
+            self.pending = self.open = self.expected = None
         elif isinstance(request, Keep):
             self.versions &= set(request.versions)
             if not self.versions:
@@ -196,23 +304,68 @@ class Judge:
     def _state_wrongs(self, request: Message | None, answer: Message) -> Iterator[str]:
         """Check what must hold after every answer, refusals above all."""
         weights = self._weights()
-        may_move = isinstance(answer, Done) and isinstance(request, Gradients | Restore)
-        same = torch.equal(weights.view(torch.int32), self.weights.view(torch.int32))
-        if not (same or may_move):
-            yield "weights moved without gradients that were accepted"
+        if self.expected is not None and not _same(weights, self.expected):
+            turned = isinstance(answer, Done) and isinstance(request, Tune | Rollback)
+            yield (
+                "did not return to the weights from before a request"
+                if turned
+                else "weights moved without gradients that were accepted"
+            )
         self.weights = weights
-        if self.party.store is not None and isinstance(request, Save | Keep):
-            files = sorted(path.name for path in self.party.store.folder.glob("*"))
+        disk = self._disk()
+        if disk != self.disk and (isinstance(answer, Refused) or not isinstance(request, WRITES)):
+            yield "changed its files though it was not to"
+        self.disk = disk
+        self.committed = {c for c in self.committed if c[1] in self.versions}
+        if self.party.store is not None and isinstance(request, WRITES):
+            files = sorted(disk)
             if len(self.versions) > self.policy.max_versions or files != self._files():
                 yield f"keeps {files} on disk"
+            if [(line["event"], line["request"]) for line in self._ledger_lines()] != self.ledger:
+                yield "does not remember what was decided"
 
     def _files(self) -> list[str]:
-        kinds = ("json", "safetensors")
-        return sorted(f"{version:06d}.{kind}" for version in self.versions for kind in kinds)
+        """Name the files there must be, beside which there must be none."""
+        kept = [f"own/versions/{version:06d}" for version in self.versions]
+        if self.staged is not None:
+            kept.append(f"own/staged/{self.staged[1]:06d}")
+        ledger = ["own/ledger.jsonl"] if self.ledger else []
+        return sorted(
+            [f"{each}.{kind}" for each in kept for kind in ("json", "safetensors")] + ledger
+        )
+
+    def _disk(self) -> dict[str, tuple[int, int]]:
+        """Return every file in the party's folder and beside it, with its age and number."""
+        if self.party.store is None:
+            return {}
+        root = self.party.store.home.parent
+        files = ((path, path.stat()) for path in root.rglob("*") if path.is_file())
+        return {str(p.relative_to(root)): (s.st_mtime_ns, s.st_ino) for p, s in files}
+
+    def _ledger_lines(self) -> list[dict[str, Any]]:
+        if self.party.store is None or not self.ledger:
+            return []
+        path = self.party.store.home / "ledger.jsonl"
+        if not path.exists():
+            return []
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+    def _ledger_end(self) -> str:
+        lines = self._ledger_lines()
+        return str(lines[-1]["hash"]) if lines else ""
 
     def _weights(self) -> Tensor:
         weights = [each.detach().view(-1) for each in self.party.bottom.module.parameters()]
         return torch.cat(weights)
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    return torch.equal(one.view(torch.int32), other.view(torch.int32))
+
+
+def _name_wrongs(request: str) -> Iterator[str]:
+    if not (request.isascii() and request.isalnum() and len(request) <= NAME):
+        yield "took up a request with an impossible name"
 
 
 def _within(rows: Tensor, *, most: int) -> bool:

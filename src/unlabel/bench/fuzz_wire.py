@@ -97,8 +97,10 @@ def make_party(
         module = build_bottom("mlp", (COLUMNS,))
     place = Place(torch.device("cpu"))
     bottom = Bottom(module, tables["main"], OptimiserSettings(), stream=stream, place=place)
-    bottom.add_table("new", tables["new"])
-    store = CheckpointStore(folder, party="fuzzed", model="mlp") if folder else None
+    for name in TABLES[1:]:
+        bottom.add_table(name, tables[name])
+    # A folder within the given one, so that a file beside it would be seen.
+    store = CheckpointStore(folder / "own", party="fuzzed", model="mlp") if folder else None
     return kind(
         "fuzzed", bottom, width=WIDTH, policy=policy, store=store, limits=limits or DEFAULT_LIMITS
     )

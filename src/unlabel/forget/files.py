@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -83,18 +84,19 @@ def _numbers(given: Sequence[object], names: Sequence[str], path: Path) -> Tenso
 
 def read_ids(path: Path) -> list[str]:
     """Read the ids of a request: a CSV file with a column `id`, or with a single column."""
-    import pandas as pd
-
     try:
-        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            head, *lines = [line for line in csv.reader(file) if line]
     except OSError as error:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, csv.Error) as error:
         raise DataError(f"'{path}' is not a readable CSV file.") from error
-    if "id" not in frame.columns and len(frame.columns) > 1:
-        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(frame.columns)}.")
-    column = "id" if "id" in frame.columns else frame.columns[0]
-    ids = [text.strip() for text in frame[column].tolist() if text.strip()]
+    if "id" not in head and len(head) > 1:
+        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(head)}.")
+    column = head.index("id") if "id" in head else 0
+    if any(len(line) <= column for line in lines):
+        raise DataError(f"'{path}' is not a readable CSV file.")
+    ids = [line[column].strip() for line in lines if line[column].strip()]
     twice = np.unique(ids, return_counts=True)
     if len(ids) and (twice[1] > 1).any():
         raise ForgetError(f"'{path}' names '{twice[0][twice[1] > 1][0]}' twice.")

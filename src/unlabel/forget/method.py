@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError, PartyRefused, TrainingError
-from unlabel.forget.public import Shots
+from unlabel.forget.public import PublicSet, Shots
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.registry import Registry
 from unlabel.wire import Mode, Tune
@@ -62,6 +62,7 @@ class Work:
     labels     numbers of the labels to forget now (or, for people, none)
     gone       numbers of all labels that must have no say afterwards, those forgotten earlier too
     shots      the few-shot samples
+    public     all public samples
     rows       training rows of what is forgotten; only methods that disclose them ask for them
     retained   training rows of everything else
     count      how many labels there are
@@ -75,6 +76,7 @@ class Work:
     labels: tuple[int, ...]
     gone: tuple[int, ...]
     shots: Shots
+    public: PublicSet
     rows: Tensor
     retained: Tensor
     count: int

@@ -142,7 +142,9 @@ class JointObjective:
         """Return how far the last step had come; reading it back waits for the device."""
         p = self._logits.softmax(1)
         belief = p[: self._forget, list(self._work.gone)].sum(1).max()
-        same = (self._logits[self._forget :].argmax(1) == self._called).float().mean()
+        # Among the labels that stay: what is being forgotten may still win here and there.
+        called = self._work.without(self._logits[self._forget :]).argmax(1)
+        same = (called == self._called).float().mean()
         q = self._target
         divergence = (torch.xlogy(q, q) - q * self._logits.log_softmax(1)).sum(1) * self._shares
         kinds = torch.stack([divergence[: self._forget].sum(), divergence[self._forget :].sum()])

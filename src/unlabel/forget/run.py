@@ -113,6 +113,7 @@ class Task:
             labels=request.labels,
             gone=tuple(sorted({*request.labels, *self.gone.labels})),
             shots=shots,
+            public=self.public,
             rows=train[chosen & ~past],
             retained=train[~chosen & ~past],
             count=len(self.names),
@@ -149,10 +150,7 @@ def forget(
     with own_randomness(active.device):
         shots = task.shots(request)
         before = task.measure(request)
-        saved = {
-            half: {k: v.detach().clone() for k, v in learner.state().items()}
-            for half, learner in active.learners().items()
-        }
+        saved = active.snapshot()
         drift = None
         control = method.control()
         if control is not None:

@@ -4,10 +4,12 @@
                last, with the digests of the others
     commit     the active party makes its own staged version a version: from here on it is decided;
                then it tells the others, who do the same
-    rollback   the active party drops its own staged version: decided; then it tells the others
+    rollback   the active party notes it in its ledger: decided; then it drops its own staged
+               version and tells the others
 
-A crash leaves one of three traces, and `recover` finishes what was decided:
+A crash leaves one of four traces, and `recover` finishes what was decided:
     the active party has a version that another lacks       the commit goes on
+    the active party has staged what it noted as dropped    the rollback goes on
     a party has staged what the active party has not        that is rolled back
     the active party has staged what all others have too    nothing was decided; it waits
 """
@@ -22,6 +24,7 @@ from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import write_atomically, writing
 from unlabel.forget.request import Forgotten, Request
 from unlabel.party import ActiveParty
+from unlabel.party.ledger import Event
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
 NOTHING = "No request is staged; run `unlabel forget` first."
@@ -52,7 +55,7 @@ class Transaction:
         return self.store.staged.facts(versions[-1]) if versions else None
 
     def expect_none(self) -> None:
-        """Raise where a request is staged, or where a crash left parties apart."""
+        """Raise where a request is staged, or where a crash interrupted a decision."""
         self.expect_together()
         waiting = self.staged()
         if waiting is not None:
@@ -60,11 +63,27 @@ class Transaction:
                 f"Request {waiting['request']} is staged; commit it or roll it back first."
             )
 
+    def expect_settled(self) -> None:
+        """Raise where a request is staged with anybody, or was while a crash interrupted it."""
+        self.expect_none()
+        if any(stands.staged for stands in self.standing().values()):
+            raise ForgetError("A request was interrupted; run `unlabel recover` on the run first.")
+
     def expect_together(self) -> None:
-        """Raise where a commit was interrupted."""
-        own = self.store.versions()
-        if own and own[-1] not in self.active.common_versions():
-            raise ForgetError("A commit was interrupted; run `unlabel recover` on the run first.")
+        """Raise where a decision was interrupted; the active party notes a commit last."""
+        own, waiting = self.store.versions(), self.staged()
+        if own:
+            request = self.store.facts(own[-1]).get("request")
+            noted = request is None or self._noted("commit", request)
+            if not noted or own[-1] not in self.active.common_versions():
+                raise ForgetError(
+                    "A commit was interrupted; run `unlabel recover` on the run first."
+                )
+        if waiting is not None and self._noted("rollback", waiting["request"]):
+            raise ForgetError("A rollback was interrupted; run `unlabel recover` on the run first.")
+
+    def _noted(self, event: Event, request: str) -> bool:
+        return any(e.event == event and e.request == request for e in self.ledger.entries())
 
     def stage(self, request: Request, method: str, gone: Forgotten) -> None:
         """Have every party write its new weights aside; the active party last."""
@@ -134,7 +153,7 @@ class Transaction:
 
     def purge(self) -> int:
         """Have every party remove all from before the newest version; return its number."""
-        self.expect_none()
+        self.expect_settled()
         version = self.active.common_versions()[-1]
         request = str(self.store.facts(version).get("request", ""))
         if not request:
@@ -162,6 +181,9 @@ class Transaction:
             # changes nothing.
             self._finish_commit(own[-1])
         waiting = self.staged()
+        if waiting is not None and self._noted("rollback", waiting["request"]):
+            self._drop(waiting["request"])
+            waiting = None
         kept = str(waiting["request"]) if waiting else ""
         dropped = []
         for party, stands in standing.items():
@@ -176,10 +198,10 @@ class Transaction:
         return "nothing to recover"
 
     def _drop_strays(self, kept: str) -> None:
-        """Remove keys of requests that never came to a decision."""
-        known = {entry.request for entry in self.ledger.entries()} | {kept}
-        for path in sorted((self.store.home / "secrets").glob("*.json")):
-            if path.stem not in known:
+        """Remove keys of requests that were not committed, and drafts that a crash left."""
+        known = {e.request for e in self.ledger.entries() if e.event == "commit"} | {kept}
+        for path in sorted((self.store.home / "secrets").glob("*.json*")):
+            if path.suffix == ".part" or path.stem not in known:
                 with writing(path):
                     path.unlink()
 

@@ -266,6 +266,13 @@ class ActiveParty:
             for name, tensor in learner.model_state().items()
         }
 
+    def snapshot(self) -> dict[str, dict[str, Tensor]]:
+        """Return copies of the states of the active party's own models."""
+        return {
+            half: {name: tensor.detach().clone() for name, tensor in learner.state().items()}
+            for half, learner in self.learners().items()
+        }
+
     def _load(self, tensors: dict[str, Tensor]) -> None:
         for half, learner in self.learners().items():
             own = {k[len(half) + 1 :]: v for k, v in tensors.items() if k.startswith(half + "/")}

@@ -50,7 +50,8 @@ class CheckpointStore:
         if version in self.versions():
             if self.digest(version) != digest:
                 raise CheckpointError(f"its version {version} is not the one that was staged.")
-            self.staged.keep(())
+            # What a later request has staged since is newer, and stays.
+            self.staged.keep(tuple(v for v in self.staged.versions() if v > version))
             return
         staged = self.staged
         if version not in staged.versions() or staged.digest(version) != digest:

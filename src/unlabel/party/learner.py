@@ -59,8 +59,9 @@ class Learner:
         self._weights = list(self.module.parameters())
         self._use(settings)
 
-    def _use(self, settings: OptimiserSettings) -> None:
+    def _use(self, settings: OptimiserSettings, steps: int | None = None) -> None:
         self._settings = settings
+        self._span = steps
         self._optimiser = settings.make(self._weights)
         # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
         # that cost a small model more time than the step itself.
@@ -79,9 +80,8 @@ class Learner:
         self._stream.start(step if mode == "train" else f"{mode}/{step}", self.place.device)
 
     def tune(self, settings: OptimiserSettings, steps: int = 0) -> None:
-        """Move from now on with another, fresh optimiser."""
-        self._use(settings)
-        self.steps = steps
+        """Move from now on with another, fresh optimiser; the steps of training stay known."""
+        self._use(settings, steps)
 
     def renew(self, share: float, name: str) -> None:
         """Draw the last layers anew, as many as hold this share of the weights.
@@ -103,7 +103,7 @@ class Learner:
 
     def descend(self, step: int) -> None:
         """Move the weights against their gradients, at the rate of this step."""
-        rate = self._settings.rate(step, self.steps)
+        rate = self._settings.rate(step, self.steps if self._span is None else self._span)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         with torch.no_grad():

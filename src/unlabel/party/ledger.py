@@ -36,6 +36,10 @@ class LedgerEntry:
     previous: str
     hash: str
 
+    def line(self) -> str:
+        """Return the entry as it stands in the file."""
+        return json.dumps(asdict(self))
+
     def expected_hash(self) -> str:
         """Return the hash of everything else in the line."""
         plain = {name: value for name, value in asdict(self).items() if name != "hash"}
@@ -54,15 +58,16 @@ class Ledger:
             return []
         where = f"{self.path.parent.name}/{self.path.name}"
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()
+            lines = self.path.read_bytes().decode().removesuffix("\n").split("\n")
             found = [LedgerEntry(**json.loads(line)) for line in lines]
         except OSError as error:
             raise CheckpointError(f"Ledger '{where}' cannot be read ({error.strerror}).") from error
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise CheckpointError(f"Ledger '{where}' is truncated or was changed.") from error
         previous = ""
-        for index, entry in enumerate(found):
-            whole = entry.index == index and entry.previous == previous
+        for index, (line, entry) in enumerate(zip(lines, found, strict=True)):
+            # A line has one form, so that nothing hides in blanks or repeated keys.
+            whole = entry.index == index and entry.previous == previous and entry.line() == line
             if not whole or entry.hash != entry.expected_hash():
                 raise CheckpointError(
                     f"Ledger '{where}' was changed: its chain breaks at line {index + 1}."
@@ -90,5 +95,5 @@ class Ledger:
             hash="",
         )
         sealed = LedgerEntry(**{**asdict(draft), "hash": draft.expected_hash()})
-        text = "".join(json.dumps(asdict(entry)) + "\n" for entry in [*entries, sealed])
+        text = "".join(entry.line() + "\n" for entry in [*entries, sealed])
         write_atomically(self.path, text.encode())

@@ -74,7 +74,7 @@ class OptimiserSettings:
             weights,
             lr=self.lr,
             momentum=self.momentum,
-            nesterov=self.nesterov,
+            nesterov=self.nesterov and self.momentum > 0,  # without momentum they are the same
             weight_decay=self.weight_decay,
             fused=True,
         )

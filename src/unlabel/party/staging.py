@@ -32,10 +32,14 @@ from unlabel.wire import (
 #: The file in which a party keeps what crossed its boundary.
 TRANSCRIPT = "transcript.jsonl"
 
+#: Letters and digits that name a request at most.
+MAX_REQUEST = 64
+
 
 @handles(Tune)
 def tune(party: PassiveParty, message: Tune) -> Message:
     """Take up a request: keep the present state, then move with a fresh optimiser."""
+    _check_request(message.request)
     waiting = staged_request(party)
     if waiting:
         raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
@@ -70,6 +74,7 @@ def tune(party: PassiveParty, message: Tune) -> Message:
 @handles(Stage)
 def stage(party: PassiveParty, message: Stage) -> Message:
     """Keep the weights aside, without the optimiser, which would remember rows."""
+    _check_request(message.request)
     party.guard.settle()
     store = store_of(party)
     waiting = staged_request(party)
@@ -77,19 +82,26 @@ def stage(party: PassiveParty, message: Stage) -> Message:
         raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
     try:
         note = json.loads(message.note)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PartyRefused("the note of a request must be JSON.") from error
-    if not isinstance(note, dict) or message.version <= max(store.versions(), default=0):
+    versions = store.versions()
+    if not _is_flat(note) or message.version <= max(versions, default=0):
         raise PartyRefused("a request is staged with a note, as a version newer than all others.")
-    if not party.bottom.is_finite():
-        raise PartyRefused(DIVERGED)
+    if len(versions) >= party.guard.policy.max_versions:
+        raise PartyRefused(
+            f"it keeps {party.guard.policy.max_versions} versions at most; purge first."
+        )
     facts = {
         "features": party.bottom.features_digest(),
         "request": message.request,
         "note": note,
     }
     try:
-        digest = store.staged.save(message.version, party.bottom.model_state(), facts)
+        state = party.bottom.model_state()
+        if not party.bottom.is_finite():
+            raise PartyRefused(DIVERGED)
+        digest = store.staged.save(message.version, state, facts)
+        store.staged.keep((message.version,))
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     except RunError as error:
@@ -100,26 +112,31 @@ def stage(party: PassiveParty, message: Stage) -> Message:
 @handles(Commit)
 def commit(party: PassiveParty, message: Commit) -> Message:
     """Make what was staged the party's version, and note it in the ledger."""
+    _check_request(message.request)
     if party.store is not None:
         try:
+            for shelf in (party.store.staged, party.store):  # before anything is touched
+                there = message.version in shelf.versions()
+                if there and shelf.facts(message.version).get("request") != message.request:
+                    raise PartyRefused(f"its version {message.version} is of another request.")
             party.store.adopt(message.version, message.digest)
-            facts = party.store.facts(message.version)
-            if facts.get("request") != message.request:
-                raise PartyRefused(f"its version {message.version} is of another request.")
             if party.ledger is not None:
-                party.ledger.append("commit", message.request, facts["note"])
+                note = party.store.facts(message.version)["note"]
+                party.ledger.append("commit", message.request, note)
         except CheckpointError as error:
             raise PartyRefused(str(error)) from error
         except RunError as error:
             raise not_written(error) from error
-    party.open = None
-    party.bottom.settle()
+    if party.open is None or party.open.request == message.request:  # not one that came since
+        party.open = None
+        party.bottom.settle()
     return Done(message.step)
 
 
 @handles(Rollback)
 def rollback(party: PassiveParty, message: Rollback) -> Message:
     """Drop what a request made; a request that left nothing is no reason to complain."""
+    _check_request(message.request)
     try:
         if party.store is not None and staged_request(party) == message.request:
             staged = party.store.staged
@@ -139,12 +156,14 @@ def rollback(party: PassiveParty, message: Rollback) -> Message:
 @handles(Purge)
 def purge(party: PassiveParty, message: Purge) -> Message:
     """Remove older versions, what was staged and never decided, and the transcript of before."""
+    _check_request(message.request)
     store = store_of(party)
     if message.version not in store.versions():
         raise PartyRefused(f"it has no version {message.version}, and purges nothing.")
     try:
-        store.keep((message.version,))
-        store.staged.keep(())
+        # What came later stays: the word to purge may come again after the next request.
+        for shelf in (store, store.staged):
+            shelf.keep(tuple(v for v in shelf.versions() if v >= message.version))
         if party.transcript is not None:
             party.transcript.clear()
         with writing(store.home):  # one that an earlier sitting recorded goes too
@@ -177,7 +196,26 @@ def staged_request(party: PassiveParty) -> str:
     if party.store is None or not party.store.staged.versions():
         return ""
     staged = party.store.staged
-    return str(staged.facts(staged.versions()[-1])["request"])
+    try:
+        return str(staged.facts(staged.versions()[-1])["request"])
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+
+
+def _check_request(request: str) -> None:
+    """Refuse a name that could be mistaken for anything but the name of a request."""
+    if not (request.isascii() and request.isalnum() and len(request) <= MAX_REQUEST):
+        raise PartyRefused(
+            f"a request is named by 1 to {MAX_REQUEST} letters and digits, not {request[:40]!r}."
+        )
+
+
+def _is_flat(note: object) -> bool:
+    """Tell whether a note is an object of plain values and of lists of them."""
+    if not isinstance(note, dict):
+        return False
+    items = [item for v in note.values() for item in (v if isinstance(v, list) else [v])]
+    return not any(isinstance(item, dict | list) for item in items)
 
 
 def _return(party: PassiveParty) -> None:

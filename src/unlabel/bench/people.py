@@ -1,0 +1,257 @@
+"""Labels of people, on a model that knows wrong labels by heart: can an attacker still tell?"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unlabel.bench.forgetting import read_method
+from unlabel.bench.registry import BENCHES, Bench
+from unlabel.data import load_dataset
+from unlabel.data.dataset import Array
+from unlabel.federation import Federation
+from unlabel.forget import Forgotten
+
+KINDS = ("wrong", "outlier", "ordinary")
+DRAWS = 2000
+
+
+@dataclass(frozen=True)
+class PeopleSettings:
+    """Settings of the bench.
+
+    rows      training rows, of which a share `wrong` gets a wrong label
+    strangers rows that are never trained on, with as many wrong labels: what the aim is read from
+    listed    people a request: a fifth wrong-labelled, a fifth outliers, the rest ordinary
+    requests  requests a seed; each is rolled back before the next
+    method    as in the bench `forgetting`
+    """
+
+    data: str = "mnist"
+    model: str = "convnet"
+    parties: int = 2
+    rows: int = 6000
+    strangers: int = 4000
+    wrong: float = 0.2
+    epochs: int = 40
+    listed: int = 100
+    requests: int = 2
+    method: str = "people"
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+
+
+@dataclass
+class World:
+    """One draw of people: training rows, strangers, who is wrongly labelled, who an outlier."""
+
+    path: Path
+    kinds: dict[str, Array]
+    truth: Array
+    trained: int
+
+
+def run(settings: PeopleSettings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Measure confidence and attack for every kind of people, over all seeds and requests."""
+    found: dict[str, dict[str, list[tuple[Tensor, Tensor]]]] = {}
+    accuracies: dict[str, list[float]] = {}
+    seconds: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in settings.seeds:
+            world = _draw(settings, seed, Path(folder) / f"{seed}.npz")
+            say(f"seed {seed}: training a model that learns wrong labels by heart")
+            original = _train(settings, world, seed)
+            requests = _requests(settings, world, original, seed)
+            say(f"seed {seed}: training without the {sum(map(len, requests))} people")
+            everybody = tuple(int(row) for request in requests for row in request)
+            retrained = _train(settings, world, seed, Forgotten(rows=everybody))
+            for number, request in enumerate(requests):
+                say(f"seed {seed}: request {number + 1}")
+                _note(found, accuracies, "original", original, world, request)
+                _note(found, accuracies, "retrained", retrained, world, request)
+                ids = [str(row) for row in request]
+                outcome = original.forget(ids=ids, method=read_method(settings.method))
+                seconds.append(outcome.result.seconds)
+                _note(found, accuracies, "forgotten", original, world, request)
+                outcome.rollback()
+    return {
+        "people": len(settings.seeds) * settings.requests * settings.listed,
+        "seconds": mean(seconds),
+        "accuracy": {name: _interval(np.array(values)) for name, values in accuracies.items()},
+        "kinds": {
+            kind: {model: _judge(pairs[kind]) for model, pairs in found.items()} for kind in KINDS
+        },
+    }
+
+
+def _draw(settings: PeopleSettings, seed: int, path: Path) -> World:
+    """Draw people and give some of them wrong labels; keep them as a dataset of their own."""
+    data = load_dataset(settings.data)
+    rng = np.random.default_rng(1000 + seed)
+    total = settings.rows + settings.strangers
+    order = rng.permutation(len(data.y))
+    chosen, others = order[:total], order[total : total + settings.rows]
+    truth, labels = data.y[chosen], data.y[chosen].copy()
+    is_wrong = rng.random(total) < settings.wrong
+    shift = rng.integers(1, len(data.labels), total)
+    labels[is_wrong] = (labels[is_wrong] + shift[is_wrong]) % len(data.labels)
+    cut = settings.rows
+    np.savez(
+        path, x_train=data.x[chosen[:cut]], y_train=labels[:cut],
+        x_test=data.x[chosen[cut:]], y_test=labels[cut:],
+    )  # fmt: skip
+    doubt = _doubt(settings, data.x, data.y, chosen, others, seed, path)
+    odd = ~is_wrong & (doubt <= np.quantile(doubt[~is_wrong], 0.1))
+    kinds = {"wrong": is_wrong, "outlier": odd, "ordinary": ~is_wrong & ~odd}
+    return World(path, kinds, truth, cut)
+
+
+def _doubt(
+    settings: PeopleSettings,
+    x: Array,
+    y: Array,
+    chosen: Array,
+    others: Array,
+    seed: int,
+    near: Path,
+) -> Array:
+    """Return how sure a model trained on other people is of everybody's true label."""
+    path = near.with_suffix(".others.npz")
+    np.savez(path, x_train=x[others], y_train=y[others], x_test=x[chosen], y_test=y[chosen])
+    scorer = Federation.local(
+        str(path),
+        parties=settings.parties,
+        model=settings.model,
+        epochs=8,
+        validation=0.0,
+        seed=seed,
+    )
+    scorer.train()
+    rows = scorer.holdings.rows.test
+    return _confidence(scorer, rows).numpy()
+
+
+def _train(
+    settings: PeopleSettings, world: World, seed: int, gone: Forgotten | None = None
+) -> Federation:
+    federation = Federation.local(
+        str(world.path),
+        parties=settings.parties,
+        model=settings.model,
+        epochs=settings.epochs,
+        validation=0.0,
+        seed=seed,
+    )
+    federation.forgotten = gone or Forgotten()
+    federation.train()
+    federation.forgotten = Forgotten()
+    return federation
+
+
+def _requests(
+    settings: PeopleSettings, world: World, federation: Federation, seed: int
+) -> list[Array]:
+    """Draw the requests from the training rows, each with its share of every kind."""
+    rng = np.random.default_rng(2000 + seed)
+    train = rng.permutation(federation.holdings.rows.train.numpy())
+    fifth = settings.listed // 5
+    counts = {"wrong": fifth, "outlier": fifth, "ordinary": settings.listed - 2 * fifth}
+    pools = {kind: train[world.kinds[kind][train]] for kind in KINDS}
+    return [
+        np.concatenate([pools[kind][n * count : (n + 1) * count] for kind, count in counts.items()])
+        for n in range(settings.requests)
+    ]
+
+
+def _note(
+    found: dict[str, dict[str, list[tuple[Tensor, Tensor]]]],
+    accuracies: dict[str, list[float]],
+    model: str,
+    federation: Federation,
+    world: World,
+    request: Array,
+) -> None:
+    """Note the confidence in old labels, of the listed and of never-seen people of each kind."""
+    strangers = np.arange(world.trained, len(world.truth))
+    logits = federation.active.logits(torch.from_numpy(strangers))
+    right = logits.argmax(1).numpy() == world.truth[strangers]
+    accuracies.setdefault(model, []).append(float(right.mean()))
+    for kind in KINDS:
+        listed = torch.from_numpy(request[world.kinds[kind][request]])
+        never = torch.from_numpy(strangers[world.kinds[kind][strangers]])
+        pair = (_confidence(federation, listed), _confidence(federation, never))
+        found.setdefault(model, {}).setdefault(kind, []).append(pair)
+
+
+def _confidence(federation: Federation, rows: Tensor) -> Tensor:
+    labels = federation.holdings.labels[rows]
+    return federation.active.logits(rows).softmax(1).gather(1, labels[:, None])[:, 0]
+
+
+def _judge(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+    """Return confidences and the attack's success, each with a 95 % interval.
+
+    The attack sorts people by the confidence in their old label; its success is the probability
+    that a listed person stands above a stranger of the same kind (AUC; 1/2 is no success).
+    """
+    listed = torch.cat([pair[0] for pair in pairs]).numpy()
+    never = torch.cat([pair[1] for pair in pairs]).numpy()
+    areas = np.concatenate([_ranks(a.numpy(), b.numpy()) for a, b in pairs])
+    return {
+        "people": len(listed),
+        "confidence": _interval(listed),
+        "confidence_of_strangers": _interval(never),
+        "attack_auc": _interval(areas),
+    }
+
+
+def _ranks(listed: Array, never: Array) -> Array:
+    """Return, for each listed person, the share of strangers below them, ties counting half."""
+    ordered = np.sort(never)
+    low = np.searchsorted(ordered, listed, "left")
+    high = np.searchsorted(ordered, listed, "right")
+    return np.asarray((low + high) / 2 / len(ordered))
+
+
+def _interval(values: Array) -> dict[str, float]:
+    """Return the mean and its bootstrap interval of 95 %."""
+    rng = np.random.default_rng(0)
+    draws = np.array([rng.choice(values, len(values)).mean() for _ in range(DRAWS)])
+    low, high = np.quantile(draws, [0.025, 0.975])
+    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
+
+
+def table(result: dict[str, Any]) -> list[list[str]]:
+    """Return the figures as rows for people."""
+    rows = [["people", "model", "confidence", "of strangers", "attack AUC (95 %)"]]
+    for kind, models in result["kinds"].items():
+        for model, found in models.items():
+            auc = found["attack_auc"]
+            rows.append(
+                [
+                    f"{kind} ({found['people']})",
+                    model,
+                    f"{found['confidence']['mean']:.3f}",
+                    f"{found['confidence_of_strangers']['mean']:.3f}",
+                    f"{auc['mean']:.3f} ({auc['low']:.3f} to {auc['high']:.3f})",
+                ]
+            )
+    return rows
+
+
+BENCHES.add(
+    "people",
+    Bench(
+        "labels of people: confidence and attack beside retrained models and strangers",
+        PeopleSettings,
+        run,
+        table,
+    ),
+)

@@ -1,0 +1,217 @@
+"""Labels of people: answer about them as a helper does that never learnt their labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unlabel.errors import ForgetError
+from unlabel.forget.method import METHODS, Method, Work
+from unlabel.forget.run import take_back
+from unlabel.party import OptimiserSettings, Stream
+from unlabel.party.optimiser import expect
+from unlabel.train import batches
+
+#: Least probability of a target inside a logarithm.
+FLOOR = 1e-7
+
+
+@METHODS.register("people")
+@dataclass(frozen=True)
+class People(Method):
+    """Forget the labels of listed people, not their class.
+
+    F is the trained model, L the listed rows, A and B two random covers of other training rows, V
+    the public rows with labels y, M the model that moves, p_M(x) = softmax M(x).
+
+    1. Helper G: all models drawn anew, trained on A alone. It has met no label of L. Then every
+       party returns to F.
+    2. Target q_i = softmax(b G(x_i)) for i in L, where b = level(G, mean over V of p_M(v)[y_v]):
+       as sure as the moving model is of people it has never seen. Found anew before every pass.
+    3. Fit over L and B together, in random batches:
+         i in L   weight x (KL(q_i || p_i) + tail x mean over labels of (log p_i - log q_i)^2)
+         i in B   KL(p_F(x_i) || p_i)
+       A wrong label known by heart falls, since G would not guess it; a right one stays.
+    4. The top's last layer is multiplied by level(M, mean over V of p_F(v)[y_v]), so that people
+       never seen are answered as surely as before.
+
+    level(Z, c) is the factor b at which the mean over V of softmax(b Z(v))[y_v] is c, and at most
+    the one at which the mean confidence in the top label is the reference's.
+
+    Listed rows are asked for only among the rows of B, A holds none of them: which rows are asked
+    for does not name them. What the gradients' size gives away is another matter.
+
+    cover         rows of each cover for every listed row
+    least         rows of each cover at least
+    helper        passes over A
+    passes        passes over L and B
+    least_steps   steps at least, for the helper and for the fit
+    weight        of a listed row against a cover row
+    tail          of the squared difference of log-probabilities
+    lr            highest rate; it falls to zero along a cosine
+    weight_decay  of SGD
+    """
+
+    about: ClassVar[str] = "the labels of listed people, by a helper that never learnt them"
+    discloses: ClassVar[str] = "two random covers, one of which holds the people; gradient sizes"
+    people: ClassVar[bool] = True
+
+    cover: int = 10
+    least: int = 1000
+    helper: int = 10
+    passes: int = 5
+    least_steps: int = 80
+    weight: float = 3.0
+    tail: float = 0.05
+    lr: float = 0.05
+    weight_decay: float = 5e-4
+
+    def __post_init__(self) -> None:
+        expect("cover", self.cover, self.cover >= 1, "at least 1")
+        expect("least", self.least, self.least >= 2, "at least 2")
+        expect("helper", self.helper, self.helper >= 1, "at least 1")
+        expect("passes", self.passes, self.passes >= 1, "at least 1")
+        expect("weight", self.weight, self.weight > 0, "above 0")
+        expect("lr", self.lr, self.lr > 0, "above 0")
+
+    def run(self, work: Work) -> None:
+        """Train the helper, return, fit, and level."""
+        active = work.active
+        learned, among = self._covers(work)
+        listed = torch.isin(among, work.rows)
+        public = Held(work)
+        before, start = public.logits(), active.logits(among).softmax(1)
+        saved = active.snapshot()
+        helped, known = self._help(work, learned, among, public)
+        take_back(active, work.request, saved)
+        target = torch.zeros(len(active.labels), work.count, device=active.device)
+        target[among] = start
+        is_listed = torch.zeros(len(active.labels), dtype=torch.bool, device=active.device)
+        is_listed[among[listed]] = True
+
+        def aim() -> None:
+            """Set the targets of listed people to what is said to never-seen people now."""
+            now = public.logits()
+            factor = level(known, public.labels, now)
+            target[among[listed]] = (factor * helped[listed]).softmax(1)
+
+        def objective(rows: Tensor) -> Callable[[list[Tensor]], Tensor]:
+            q = target[rows]
+            weights = torch.where(is_listed[rows], self.weight, 1.0)
+            tails = torch.where(is_listed[rows], self.tail, 0.0)
+
+            def fit(embeddings: list[Tensor]) -> Tensor:
+                log_p = active.apply_top(embeddings).log_softmax(1)
+                gap = (torch.xlogy(q, q) - q * log_p).sum(1)
+                far = (log_p - q.clamp_min(FLOOR).log()).square().mean(1)
+                return (weights * (gap + tails * far)).mean()
+
+            return fit
+
+        self._train(work, among, self.passes, objective, aim, "fitting")
+        _scale_top(active.top.module, level(public.logits(), public.labels, before))
+        right = _accuracy(public.logits(), public.labels)
+        lost = _accuracy(before, public.labels) - right
+        if lost > ALLOWED_LOSS:
+            raise ForgetError(
+                f"Forgetting these labels would cost {100 * lost:.1f} points of accuracy on the "
+                f"public rows; it was rolled back. Raise `least` or `cover`."
+            )
+
+    def _covers(self, work: Work) -> tuple[Tensor, Tensor]:
+        """Return the helper's rows, and the rows of the fit with the listed ones among them."""
+        draw = Stream(work.seed, "cover").generator(work.request)
+        size = max(self.least, self.cover * len(work.rows))
+        size = min(size, len(work.retained) // 2)
+        order = torch.randperm(len(work.retained), generator=draw).to(work.retained.device)
+        if size < work.batch:
+            raise ForgetError(
+                f"Only {len(work.retained)} training rows are left to hide the people among; "
+                f"{2 * work.batch} are needed."
+            )
+        helper, cover = work.retained[order[:size]], work.retained[order[size : 2 * size]]
+        return helper.sort().values, torch.cat([work.rows, cover]).sort().values
+
+    def _help(self, work: Work, rows: Tensor, among: Tensor, public: Held) -> tuple[Tensor, Tensor]:
+        """Train the helper; return what it says of the fit's rows and of the public ones."""
+        active = work.active
+
+        def learn(batch: Tensor) -> Callable[[list[Tensor]], Tensor]:
+            return lambda e: F.cross_entropy(active.apply_top(e), active.labels[batch])
+
+        self._train(work, rows, self.helper, learn, lambda: None, "helper", renew=1.0)
+        return active.logits(among), public.logits()
+
+    def _train(
+        self,
+        work: Work,
+        rows: Tensor,
+        passes: int,
+        objective: Callable[[Tensor], Callable[[list[Tensor]], Tensor]],
+        before_pass: Callable[[], None],
+        title: str,
+        renew: float = 0.0,
+    ) -> None:
+        size = min(work.batch, len(rows))
+        a_pass = len(list(batches(rows, size, seed=work.seed, epoch=0)))
+        passes = max(passes, math.ceil(self.least_steps / a_pass))
+        settings = OptimiserSettings(lr=self.lr, weight_decay=self.weight_decay)
+        work.tune(settings, settings, steps=passes * a_pass, renew=renew)
+        if renew:
+            work.active.top.renew(renew, work.request)
+        for number in range(passes):
+            before_pass()
+            for batch in batches(rows, size, seed=work.seed, epoch=-1 - number):
+                loss = work.move(batch, objective(batch), mode="train", table="main")
+            work.expect_alive(1.0, loss.item())
+            work.watch(number + 1, passes, title)
+
+
+#: Accuracy on the public rows that a request may cost.
+ALLOWED_LOSS = 0.05
+
+
+class Held:
+    """The public rows: people the model has never seen, with labels."""
+
+    def __init__(self, work: Work) -> None:
+        self._active, self._public = work.active, work.public
+        self._rows = work.public.rows.to(work.active.device)
+        self.labels = work.public.labels.to(work.active.device)
+
+    def logits(self) -> Tensor:
+        """Return what the model says of them now."""
+        return self._active.logits(self._rows, table=self._public.table)
+
+
+def level(logits: Tensor, labels: Tensor, reference: Tensor) -> float:
+    """Return the factor on logits that makes them as sure of the labels as the reference is."""
+    p = reference.softmax(1)
+    sure = p.max(1).values.mean()
+    right = p.gather(1, labels[:, None]).mean()
+    low, high = 0.01, 100.0
+    for _ in range(40):
+        middle = math.sqrt(low * high)
+        p = (middle * logits).softmax(1)
+        short = p.max(1).values.mean() < sure and p.gather(1, labels[:, None]).mean() < right
+        low, high = (middle, high) if short else (low, middle)
+    return low
+
+
+def _accuracy(logits: Tensor, labels: Tensor) -> float:
+    return float((logits.argmax(1) == labels).float().mean())
+
+
+def _scale_top(top: nn.Module, factor: float) -> None:
+    """Multiply the top's last layer, where that is a linear one."""
+    last = [part for part in top.modules() if not list(part.children())][-1]
+    if isinstance(last, nn.Linear):
+        with torch.no_grad():
+            for weights in last.parameters():
+                weights.mul_(factor)
