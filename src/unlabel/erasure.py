@@ -111,8 +111,17 @@ def plan(
     retained: int = 3,
     robust: Robust = "none",
     secret: bool = False,
+    cover: int = 1000,
 ) -> tuple[Task, Request]:
-    """Check a request against the run, without changing anything."""
+    """Check a request against the run, without changing anything.
+
+    public    files of public samples; by default the rows that were set aside before training
+    few_shot  public samples a forgotten label
+    retained  public samples a retained label
+    robust    what to do with samples whose label the model doubts: none, drop or weight
+    secret    passive parties' ledgers get a commitment in place of the label
+    cover     least rows of each cover in which people are asked for
+    """
     if bool(labels) == bool(ids):
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
     if few_shot < 2 or retained < 1:
@@ -148,6 +157,7 @@ def plan(
         retained=retained,
         robust=robust,
         batch=federation.config.train.batch,
+        cover=cover,
         seed=federation.config.train.seed,
     )
     return task, request

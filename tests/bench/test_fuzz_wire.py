@@ -84,7 +84,7 @@ def test_a_full_folder_is_among_the_states_that_are_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     party = make_party(folder=tmp_path)
-    for data in inputs(600, seed=1):
+    for data in inputs(1_500, seed=1):
         party.serve(data)
     assert "it keeps 8 versions at most." in caplog.text
 

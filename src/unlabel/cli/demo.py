@@ -1,4 +1,4 @@
-"""`unlabel demo`: two parties learn together what neither could alone."""
+"""`unlabel demo`: two parties learn together, and a label vanishes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 import typer
 from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from unlabel import erasure
+from unlabel.audit import linear_probe
 from unlabel.cli.output import (
     Json,
     amount,
@@ -25,11 +28,21 @@ from unlabel.cli.progress import ProgressBar
 from unlabel.data import Features
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
+from unlabel.forget import Forgotten
 from unlabel.models import ModelSettings
 from unlabel.party import PassiveParty
 from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, load_holdings
 
 EPOCHS = 15
+FORGOTTEN = 3
+#: Rows of the table, by the name of the model behind each.
+SHOWN = {
+    "original": "before",
+    "renormalise": "after `renormalise` (committed)",
+    "deep": "after `deep` instead",
+    "mask": "control: output hidden, nothing forgotten",
+    "retrained": "retrained without the label",
+}
 
 
 def demo(
@@ -40,11 +53,11 @@ def demo(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Train two parties on bundled data and show what each saw; well under a minute.
+    """Train two parties on bundled data, forget a label, and show what is left; under a minute.
 
     A digit is cut in two: one party holds the left half of every image, another the right half,
     and a third the labels. They train one model without showing each other anything but
-    embeddings and gradients.
+    embeddings and gradients. Then they forget one digit, beside a model retrained without it.
     """
     config = RunConfig(
         data="digits",
@@ -56,20 +69,23 @@ def demo(
     alone = {name: _train_alone(holdings, name) for name in holdings.features}
     federation = Federation.create(config, out, overwrite=True, record=True)
     federation.train(watchers=[ProgressBar(messages, "left + right")])
-    found = federation.evaluate()
+    together = federation.evaluate().accuracy
     wire = {name: _wire(party) for name, party in federation.passives.items()}
+    models = _forget(federation, holdings)
     if json:
         print_json(
             {
-                "accuracy": found.accuracy,
+                "accuracy": together,
                 "alone": alone,
                 "wire": wire,
                 "parties": len(wire),
+                "forgotten": str(FORGOTTEN),
+                "models": models,
                 "run": str(out),
             }
         )
         return
-    page = _page(alone, found.accuracy, wire, out)
+    page = _page(alone, together, wire, models, out)
     results.print(page)
     if picture is not None:
         write_atomically(picture, to_svg(page, "unlabel demo").encode())
@@ -85,6 +101,40 @@ def _train_alone(holdings: Holdings, name: str) -> float:
     return federation.evaluate().accuracy
 
 
+def _forget(federation: Federation, holdings: Holdings) -> dict[str, dict[str, float | None]]:
+    """Forget a digit in several ways, the last for good; judge each beside a retrained model."""
+    models = {"original": _judge(federation)}
+    for name in ("mask", "deep", "renormalise"):
+        messages.print(f"forgetting the digit {FORGOTTEN}: {name}")
+        outcome = federation.forget([FORGOTTEN], method=name)
+        models[name] = {**_judge(federation), "seconds": outcome.result.seconds}
+        if name != "renormalise":
+            outcome.rollback()
+    outcome.commit()
+    erasure.purge(federation)
+    active, passives = assemble(holdings)
+    retrained = Federation(holdings, active, passives)
+    retrained.forgotten = Forgotten(labels=(FORGOTTEN,))
+    retrained.train(watchers=[ProgressBar(messages, f"without the {FORGOTTEN}")])
+    models["retrained"] = _judge(retrained)
+    return {name: models[name] for name in SHOWN}
+
+
+def _judge(federation: Federation) -> dict[str, float | None]:
+    """Return accuracies, and what a probe still reads from the frozen embeddings."""
+    found = federation.evaluate()
+    active, rows = federation.active, federation.holdings.rows
+    labels = federation.holdings.labels
+    asked = rows.test[labels[rows.test] == FORGOTTEN]
+    train, test = (torch.cat(active.embeddings(part), 1) for part in (rows.train, asked))
+    count = len(federation.labels)
+    return {
+        "retained": found.accuracy_on(n for n in range(count) if n != FORGOTTEN),
+        "forgotten": found.accuracy_on([FORGOTTEN]),
+        "probe": linear_probe(train, labels[rows.train], test, labels[asked], count),
+    }
+
+
 def _wire(party: PassiveParty) -> dict[str, Any]:
     assert party.transcript is not None
     return {
@@ -95,7 +145,13 @@ def _wire(party: PassiveParty) -> dict[str, Any]:
     }
 
 
-def _page(alone: dict[str, float], together: float, wire: dict[str, Any], out: Path) -> Group:
+def _page(
+    alone: dict[str, float],
+    together: float,
+    wire: dict[str, Any],
+    models: dict[str, dict[str, float | None]],
+    out: Path,
+) -> Group:
     who = [["who trains", "test accuracy"]]
     who += [[f"label holder + {name} half", percent(accuracy)] for name, accuracy in alone.items()]
     who.append(["[bold]label holder + left half + right half[/]", f"[bold]{percent(together)}[/]"])
@@ -110,18 +166,33 @@ def _page(alone: dict[str, float], together: float, wire: dict[str, Any], out: P
         ]
         for name, seen in wire.items()
     ]
+    gone = [["model", "other digits", f"the {FORGOTTEN}", "probe"]]
+    for name, title in SHOWN.items():
+        found = models[name]
+        cells = [percent(found[key]) for key in ("retained", "forgotten", "probe")]
+        bold = name == "renormalise"
+        gone.append([f"[bold]{cell}[/]" if bold else cell for cell in (title, *cells)])
     about = Text(
         "Ten handwritten digits, each image cut in two. One party holds the left halves, one the "
-        "right halves, a third the labels. Nobody shows the others their data."
+        f"right halves, a third the labels. Nobody shows the others their data. Then the digit "
+        f"{FORGOTTEN} has to go."
     )
     next_steps = Text(
-        f"{out} has one subfolder a party, with its checkpoint and its transcript.\n"
-        f"unlabel evaluate {out}    accuracy label by label\n"
-        f"unlabel train --help          your own data and models"
+        f"{out} has one subfolder a party, with its checkpoint and its ledger; what stems from "
+        f"before was purged.\n"
+        f"unlabel evaluate {out}              accuracy label by label\n"
+        f"unlabel status {out}                who is on which version\n"
+        f"unlabel forget {out} --label 7      the next request"
     )
     return Group(
         Panel(about, title="unlabel demo", title_align="left"),
         make_table("Together they know more", who),
-        make_table("What crossed each party's boundary", crossed, "embeddings up, gradients down"),
+        make_table("What crossed each party's boundary in training", crossed),
+        make_table(
+            f"The digit {FORGOTTEN} is forgotten",
+            gone,
+            "probe: a linear classifier fitted on the frozen embeddings with all labels; a hidden "
+            "output does not lower it",
+        ),
         Panel(next_steps, title="Where to look", title_align="left"),
     )

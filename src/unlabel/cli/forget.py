@@ -73,6 +73,12 @@ def forget(
             help="Samples with a suspicious label: none, drop or weight.", rich_help_panel=HOW
         ),
     ] = "none",
+    cover: Annotated[
+        int,
+        typer.Option(
+            help="Least rows among which people are asked for (--ids).", rich_help_panel=HOW
+        ),
+    ] = 1000,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
     record: Annotated[
         bool, typer.Option("--record", help="Each passive party keeps a transcript.")
@@ -106,6 +112,7 @@ def forget(
         retained=retained,
         robust=robust,  # type: ignore[arg-type]
         secret=secret,
+        cover=cover,
     )
     if dry_run:
         _explain(task, request, name, made, json=json)

@@ -65,6 +65,8 @@ class Work:
     public     all public samples
     rows       training rows of what is forgotten; only methods that disclose them ask for them
     retained   training rows of everything else
+    among      for people: a random cover with their rows among it, all that is ever asked for
+    apart      for people: another cover, of the same size and without them
     count      how many labels there are
     batch      rows a step in training
     watch      told the step, the most steps and a figure, at every look
@@ -79,6 +81,8 @@ class Work:
     public: PublicSet
     rows: Tensor
     retained: Tensor
+    among: Tensor
+    apart: Tensor
     count: int
     batch: int = 64
     seed: int = 0

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Method, Work
 from unlabel.forget.run import take_back
-from unlabel.party import OptimiserSettings, Stream
+from unlabel.party import OptimiserSettings
 from unlabel.party.optimiser import expect
 from unlabel.train import batches
 
@@ -47,8 +47,6 @@ class People(Method):
     Listed rows are asked for only among the rows of B, A holds none of them: which rows are asked
     for does not name them. What the gradients' size gives away is another matter.
 
-    cover         rows of each cover for every listed row
-    least         rows of each cover at least
     helper        passes over A
     passes        passes over L and B
     least_steps   steps at least, for the helper and for the fit
@@ -62,8 +60,6 @@ class People(Method):
     discloses: ClassVar[str] = "two random covers, one of which holds the people; gradient sizes"
     people: ClassVar[bool] = True
 
-    cover: int = 10
-    least: int = 1000
     helper: int = 10
     passes: int = 5
     least_steps: int = 80
@@ -73,8 +69,6 @@ class People(Method):
     weight_decay: float = 5e-4
 
     def __post_init__(self) -> None:
-        expect("cover", self.cover, self.cover >= 1, "at least 1")
-        expect("least", self.least, self.least >= 2, "at least 2")
         expect("helper", self.helper, self.helper >= 1, "at least 1")
         expect("passes", self.passes, self.passes >= 1, "at least 1")
         expect("weight", self.weight, self.weight > 0, "above 0")
@@ -83,7 +77,7 @@ class People(Method):
     def run(self, work: Work) -> None:
         """Train the helper, return, fit, and level."""
         active = work.active
-        learned, among = self._covers(work)
+        learned, among = work.apart, work.among
         listed = torch.isin(among, work.rows)
         public = Held(work)
         before, start = public.logits(), active.logits(among).softmax(1)
@@ -121,22 +115,8 @@ class People(Method):
         if lost > ALLOWED_LOSS:
             raise ForgetError(
                 f"Forgetting these labels would cost {100 * lost:.1f} points of accuracy on the "
-                f"public rows; it was rolled back. Raise `least` or `cover`."
+                f"public rows; it was rolled back. Take a larger cover."
             )
-
-    def _covers(self, work: Work) -> tuple[Tensor, Tensor]:
-        """Return the helper's rows, and the rows of the fit with the listed ones among them."""
-        draw = Stream(work.seed, "cover").generator(work.request)
-        size = max(self.least, self.cover * len(work.rows))
-        size = min(size, len(work.retained) // 2)
-        order = torch.randperm(len(work.retained), generator=draw).to(work.retained.device)
-        if size < work.batch:
-            raise ForgetError(
-                f"Only {len(work.retained)} training rows are left to hide the people among; "
-                f"{2 * work.batch} are needed."
-            )
-        helper, cover = work.retained[order[:size]], work.retained[order[size : 2 * size]]
-        return helper.sort().values, torch.cat([work.rows, cover]).sort().values
 
     def _help(self, work: Work, rows: Tensor, among: Tensor, public: Held) -> tuple[Tensor, Tensor]:
         """Train the helper; return what it says of the fit's rows and of the public ones."""

@@ -137,8 +137,8 @@ def _look(active: ActiveParty, public: PublicSet) -> tuple[Tensor, Tensor]:
     # |a - b|^2 = |a|^2 + |b|^2 - 2 ab, in float64 so that equal rows really come out equal.
     squares = joined.square().sum(1)
     distances = squares[:, None] + squares[None, :] - 2 * joined @ joined.T
-    near = distances.tril(-1) + torch.ones_like(distances).triu() * torch.inf
-    same = (near <= (SAME**2) * squares.clamp_min(1e-12)[:, None]).any(1)
+    earlier = torch.ones_like(distances, dtype=torch.bool).tril(-1)
+    same = (earlier & (distances <= SAME**2 * squares.clamp_min(1e-12)[:, None])).any(1)
     return probabilities, same
 
 

@@ -14,9 +14,12 @@ from unlabel.errors import ForgetError, UnlabelError
 from unlabel.forget.method import Method, Work, settings_of
 from unlabel.forget.public import PublicSet, Robust, Shots, draw_shots
 from unlabel.forget.request import Forgotten, Request
-from unlabel.party import ActiveParty, own_randomness
+from unlabel.party import ActiveParty, Stream, own_randomness
 from unlabel.train import evaluate
 from unlabel.wire import Recorder, Rollback
+
+#: Rows of a cover for each person that a request names.
+COVER = 10
 
 Watch = Callable[[int, int, str], None]
 
@@ -68,6 +71,7 @@ class Task:
     train, test  rows of the training table
     names        of the labels
     gone         what was forgotten earlier
+    cover        least rows of the covers in which people are asked for
     """
 
     active: ActiveParty
@@ -80,6 +84,7 @@ class Task:
     retained: int = 3
     robust: Robust = "none"
     batch: int = 64
+    cover: int = 1000
     seed: int = 0
 
     def shots(self, request: Request) -> Shots:
@@ -107,6 +112,7 @@ class Task:
             chosen = torch.isin(labels[train], torch.tensor(request.labels, device=device))
         past = torch.isin(labels[train], torch.tensor(self.gone.labels, device=device))
         past |= torch.isin(train, torch.tensor(self.gone.rows, device=device))
+        among, apart = self.covers(request)
         return Work(
             active=active,
             request=request.id,
@@ -116,11 +122,37 @@ class Task:
             public=self.public,
             rows=train[chosen & ~past],
             retained=train[~chosen & ~past],
+            among=among.to(device),
+            apart=apart.to(device),
             count=len(self.names),
             batch=self.batch,
             seed=self.seed,
             watch=watch,
         )
+
+    def covers(self, request: Request) -> tuple[Tensor, Tensor]:
+        """Return the people's rows among a random cover, and another cover without them.
+
+        Every message about people asks for rows of these two and of no others, the same from the
+        first to the last, so that no comparison of messages singles the people out.
+        """
+        if not request.rows:
+            none = torch.empty(0, dtype=torch.int64)
+            return none, none
+        rows = torch.tensor(request.rows)
+        others = self.train[~torch.isin(self.train, torch.tensor([*request.rows, *self.gone.rows]))]
+        past = torch.isin(self.active.labels.cpu()[others], torch.tensor(self.gone.labels))
+        others = others[~past]
+        size = min(max(self.cover, COVER * len(rows)), len(others) // 2)
+        if size < self.batch:
+            raise ForgetError(
+                f"Only {len(others)} other training rows are left to hide the people among, and "
+                f"{2 * self.batch} are needed."
+            )
+        draw = Stream(self.seed, "cover").generator(request.id)
+        order = others[torch.randperm(len(others), generator=draw)]
+        among = torch.cat([rows, order[:size]]).sort().values
+        return among, order[size : 2 * size].sort().values
 
     def measure(self, request: Request) -> tuple[float | None, float | None, float | None]:
         """Return D_r, y_u and, for people, the confidence in their old labels."""
@@ -129,9 +161,10 @@ class Task:
         stay = found.accuracy_on(n for n in retained if n not in self.gone.labels)
         if not request.rows:
             return stay, found.accuracy_on(request.labels), None
-        rows = torch.tensor(request.rows, device=self.active.device)
-        old = self.active.labels[rows]
-        p = self.active.logits(rows).softmax(1)
+        among = self.covers(request)[0].to(self.active.device)
+        listed = torch.isin(among, torch.tensor(request.rows, device=among.device))
+        old = self.active.labels[among[listed]]
+        p = self.active.logits(among)[listed].softmax(1)
         sure = p.gather(1, old[:, None]).mean().item()
         return stay, (p.argmax(1) == old).float().mean().item(), sure
 

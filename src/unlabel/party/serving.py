@@ -102,7 +102,8 @@ def save(party: PassiveParty, message: Save) -> Message:
     versions = store.versions()
     if message.version < 0:
         raise PartyRefused("versions are counted from 0.")
-    if message.version not in versions and len(versions) >= party.guard.policy.max_versions:
+    taken = len(versions) + len(store.staged.versions())  # what is staged will need its place
+    if message.version not in versions and taken >= party.guard.policy.max_versions:
         raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
     try:
         state = party.bottom.state()

@@ -1,0 +1,262 @@
+"""The bench `alignment` beside gradients and coefficients that are computed another way."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unlabel.bench import alignment
+from unlabel.bench.alignment import (
+    AlignmentSettings,
+    coefficients,
+    cosine,
+    full_gradient,
+    gradients,
+    linear_network,
+)
+from unlabel.bench.registry import BENCHES
+from unlabel.errors import SettingsError
+from unlabel.federation import Federation
+from unlabel.forget.mixing import mixer, pairs_among
+
+LAMBDAS = (0.25, 0.5)
+
+
+@pytest.fixture(scope="module")
+def trained() -> Federation:
+    federation = Federation.local("digits", parties=2, model="convnet", epochs=1, batch=128)
+    federation.train()
+    return federation
+
+
+def rows_of(federation: Federation, label: int) -> Tensor:
+    rows = federation.holdings.rows.train
+    return rows[federation.holdings.labels[rows] == label]
+
+
+def in_one_piece(
+    federation: Federation, rows: Tensor, label: int, *, mix: bool
+) -> dict[str, Tensor]:
+    """Return the gradients by plain backward through one network, a mixed sample at a time."""
+    parties = {"top": federation.active.top}
+    bottoms = {name: party.bottom for name, party in federation.passives.items()}
+    modules = {k: v.module.eval() for k, v in {**parties, **bottoms}.items()}
+    for module in modules.values():
+        module.zero_grad()
+    embeddings = []
+    for name, bottom in bottoms.items():
+        assert bottom.scaling is not None
+        x = bottom.scaling.apply(bottom.tables["main"].batch(rows, augment=False))
+        embeddings.append(modules[name](x))
+    joined = torch.cat(embeddings, 1)
+    head = modules["top"].head
+    losses = []
+    if mix:
+        for i, j, share in product(range(len(rows)), range(len(rows)), LAMBDAS):
+            logits = head(share * joined[i] + (1 - share) * joined[j])
+            losses.append(-logits.log_softmax(0)[label])
+    else:
+        losses = [-head(one).log_softmax(0)[label] for one in joined]
+    (sum(losses, start=torch.zeros(())) / len(losses)).backward()
+    found = {}
+    for name, module in modules.items():
+        found[name] = torch.cat([w.grad.reshape(-1) for w in module.parameters()]).double()
+        module.zero_grad(set_to_none=True)
+    return found
+
+
+@pytest.mark.parametrize("mix", [False, True])
+def test_gradients_are_those_of_the_network_in_one_piece(trained: Federation, mix: bool) -> None:
+    rows = rows_of(trained, 3)[:5]
+    mixing = mixer(pairs_among(5), LAMBDAS, 5) if mix else None
+    found = gradients(trained, rows, 3, [mixing])[0]
+    wanted = in_one_piece(trained, rows, 3, mix=mix)
+    assert found.keys() == wanted.keys() == {"top", "passive-1", "passive-2"}
+    for name, value in wanted.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-6)
+        assert value.norm() > 0
+
+
+def test_the_cosine_is_that_of_the_gradients_in_one_piece(trained: Federation) -> None:
+    rows = rows_of(trained, 3)
+    whole, few = full_gradient(trained, rows, 3), gradients(trained, rows[:6], 3, [None])[0]
+    every = in_one_piece(trained, rows, 3, mix=False)
+    some = in_one_piece(trained, rows[:6], 3, mix=False)
+    for name in whole:
+        a, b = every[name].numpy(), some[name].numpy()
+        wanted = np.dot(a, b) / math.sqrt(np.dot(a, a) * np.dot(b, b))
+        assert cosine(few[name], whole[name]) == pytest.approx(wanted, abs=1e-4)
+        assert wanted < 0.999
+
+
+def test_a_full_gradient_does_not_depend_on_its_pieces(
+    trained: Federation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = rows_of(trained, 1)
+    wanted = full_gradient(trained, rows, 1)
+    monkeypatch.setattr(alignment, "PIECE", 47)
+    for name, value in full_gradient(trained, rows, 1).items():
+        torch.testing.assert_close(value, wanted[name], rtol=1e-3, atol=1e-7)
+
+
+def test_measuring_leaves_the_models_as_they_are(trained: Federation) -> None:
+    before = {k: v.clone() for k, v in trained.active.top.state().items()}
+    buffers = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
+    full_gradient(trained, rows_of(trained, 0), 0)
+    for name, value in trained.active.top.state().items():
+        assert torch.equal(value, before[name])
+    for name, value in trained.passives["passive-1"].bottom.state().items():
+        assert torch.equal(value, buffers[name])
+
+
+def test_a_gradient_that_points_nowhere_has_cosine_0() -> None:
+    assert cosine(torch.zeros(3), torch.ones(3)) == 0
+    assert cosine(torch.tensor([3.0, 4.0]), torch.tensor([4.0, 3.0])) == pytest.approx(24 / 25)
+
+
+# --- the coefficient -----------------------------------------------------------------------
+
+
+def test_the_coefficient_holds_for_two_samples_worked_by_hand() -> None:
+    # f(x) = x, samples 1 and 3, both to be 0: e = h = (1, 3), so g = 5, mean(e) mean(h) = 4.
+    # Mixed at lambda = 1/4: 1, 3, 0.25 + 2.25 = 2.5 and 0.75 + 0.75 = 1.5, each squared.
+    by_hand = (1 + 9 + 2.5**2 + 1.5**2) / 4
+    a = coefficients((0.25,))
+    assert a["main"] * 5 + a["cross"] * 4 == pytest.approx(by_hand)
+    assert a["paper_main"] * 5 + a["paper_cross"] * 4 == pytest.approx(by_hand - 2.5)
+
+
+def test_mixing_samples_that_are_all_alike_changes_nothing() -> None:
+    for lambdas in (LAMBDAS, (0.1,), (0.3, 0.9)):
+        found = coefficients(lambdas)
+        assert found["main"] + found["cross"] == pytest.approx(1)
+    found = coefficients(LAMBDAS)
+    assert found["paper_main"] + found["paper_cross"] == pytest.approx(0.75)
+
+
+def test_the_linear_network_has_our_coefficients_and_not_the_papers() -> None:
+    found = linear_network(LAMBDAS, label=3, samples=7)
+    for layer in ("first", "second"):
+        assert found[layer]["main"] == pytest.approx(0.5625, abs=1e-6)
+        assert found[layer]["cross"] == pytest.approx(0.4375, abs=1e-6)
+    assert found["paper_main"] == 0.3125
+
+
+def test_symmetric_lambdas_have_the_papers_coefficient() -> None:
+    found = linear_network((0.25, 0.75), samples=7)
+    assert found["second"]["main"] == pytest.approx(found["paper_main"], abs=1e-6)
+
+
+def test_without_pairs_of_one_sample_the_coefficients_shift() -> None:
+    random = np.random.default_rng(0)
+    n, e, h = 5, random.normal(size=(5, 2)), random.normal(size=(5, 3))
+    mixed = [
+        np.outer(s * e[i] + (1 - s) * e[j], s * h[i] + (1 - s) * h[j])
+        for i, j, s in product(range(n), range(n), LAMBDAS)
+        if i != j
+    ]
+    a, b = coefficients(LAMBDAS)["main"], coefficients(LAMBDAS)["cross"]
+    wanted = (a - b / (n - 1)) * (e.T @ h / n) + b * n / (n - 1) * np.outer(e.mean(0), h.mean(0))
+    assert np.allclose(np.mean(mixed, axis=0), wanted)
+
+
+# --- the bound -----------------------------------------------------------------------------
+
+
+def lines_with(shares: dict[int, float]) -> list[dict[str, object]]:
+    return [
+        {"model": "top", "kind": "mixed", "samples": n, "draws": 400}
+        | {"share_at_most": {"0.2": share}}
+        for n, share in shares.items()
+    ]
+
+
+def test_shares_that_follow_the_bound_have_one_c() -> None:
+    shares = {n: math.exp(-3 * n * 0.04) for n in (5, 10, 20)}
+    found = alignment._bound(lines_with(shares), "top", "mixed", 0.2)
+    assert found["one_c"]
+    assert found["c"] == pytest.approx(3)
+
+
+def test_shares_that_stay_have_no_one_c() -> None:
+    found = alignment._bound(lines_with({5: 0.5, 10: 0.5, 20: 0.5}), "top", "mixed", 0.2)
+    assert found["broken_at"] == [10, 20]
+    assert found["c"] == pytest.approx(math.log(2) / (20 * 0.04))
+
+
+def test_a_share_of_1_allows_no_c_and_one_of_0_any() -> None:
+    found = alignment._bound(lines_with({5: 1.0, 10: 0.5, 20: 0.0}), "top", "mixed", 0.2)
+    assert found["c_at"]["5"] == 0
+    assert found["c_at"]["20"] is None
+    assert found["broken_at"] == [5]
+    found = alignment._bound(lines_with({5: 0.0}), "top", "mixed", 0.2)
+    assert (found["c"], found["one_c"]) == (None, True)
+
+
+# --- the bench -----------------------------------------------------------------------------
+
+SMALL = AlignmentSettings(epochs=1, batch=128, samples=(3, 6), draws=4, labels=(2,))
+
+
+def test_the_bench_reports_every_model_and_draws_a_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "made" / "a.png"
+    settings = AlignmentSettings(**{**vars(SMALL), "picture": str(path)})
+    bench = BENCHES.get("alignment")
+    found = bench.run(settings, lambda _: None)
+    kinds = {(x["model"], x["kind"], x["samples"]) for x in found["figures"]}
+    assert kinds == set(product(("top", "passive-1", "passive-2"), ("unmixed", "mixed"), (3, 6)))
+    for line in found["figures"]:
+        assert line["draws"] == 4
+        assert -1 <= line["quantile_5"] <= line["mean"] <= 1
+    assert found["runs"][0]["limit_unmixed"]["top"] == pytest.approx(1, abs=1e-6)
+    assert any(text.startswith("Coefficient:") for text in found["says"])
+    assert len(bench.table(found)) == 1 + len(found["figures"])
+    assert path.read_bytes().startswith(b"\x89PNG")
+    json.dumps(found)
+
+
+def test_the_cross_term_is_measured_by_its_definition(trained: Federation) -> None:
+    rows = rows_of(trained, 4)
+    found = alignment._errors(trained, rows, 4)
+    h = torch.cat(trained.active.embeddings(rows), 1)
+    h = torch.cat([h, torch.ones(len(h), 1)], 1).double()
+    e = trained.active.logits(rows).double().softmax(1)
+    e[:, 4] -= 1
+    main = torch.stack([torch.outer(a, b) for a, b in zip(e, h, strict=True)]).mean(0)
+    cross = torch.outer(e.mean(0), h.mean(0))
+    assert found["cross_to_main"] == pytest.approx(float(cross.norm() / main.norm()))
+    # What is called main is the top's gradient itself.
+    top = full_gradient(trained, rows, 4)["top"]
+    flat = torch.cat([main[:, :-1].reshape(-1), main[:, -1]])
+    torch.testing.assert_close(top, flat, rtol=1e-3, atol=1e-6)
+
+
+def test_more_samples_than_rows_are_refused() -> None:
+    with pytest.raises(SettingsError, match="Expected `samples` of at most"):
+        alignment.run(AlignmentSettings(**{**vars(SMALL), "samples": (5, 500)}), lambda _: None)
+
+
+def test_a_picture_without_matplotlib_is_refused_before_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    said: list[str] = []
+    with pytest.raises(SettingsError, match="needs matplotlib"):
+        alignment.run(AlignmentSettings(picture="a.png"), said.append)
+    assert said == []
+
+
+def test_a_confident_share_is_below_what_was_seen() -> None:
+    assert alignment.lower_limit(1.0, 50) < 1
+    assert alignment.lower_limit(0.0, 50) == pytest.approx(0)
+    assert F.relu(torch.tensor(alignment.lower_limit(0.3, 10_000))) == pytest.approx(0.3, abs=0.01)

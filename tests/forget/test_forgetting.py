@@ -1,0 +1,333 @@
+"""What forgetting does to a real model: the label goes, the rest stays, and it stays that way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from cli.command_line import one_thread
+
+from unlabel import erasure
+from unlabel.data import load_dataset
+from unlabel.errors import ForgetError
+from unlabel.federation import Federation
+from unlabel.forget import METHODS, Forgotten
+from unlabel.forget.ascent import Ascent
+from unlabel.forget.deep import Deep
+from unlabel.forget.mixup_ascent import PRESETS, MixupAscent
+from unlabel.forget.people import People
+from unlabel.forget.renormalise import Renormalise
+from unlabel.train import Epoch, Watcher
+from unlabel.wire import Recorder
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+
+@pytest.fixture(scope="module")
+def trained() -> Federation:
+    """Return the digits of the README, trained; every test leaves it as it found it."""
+    torch.set_num_threads(1)
+    fed = Federation.local("digits", parties=2, model="convnet", epochs=15, seed=0)
+    fed.train()
+    return fed
+
+
+def train(parties: int = 2, **options: object) -> Federation:
+    fed = Federation.local("digits", parties=parties, model="convnet", epochs=6, **options)  # type: ignore[arg-type]
+    fed.train()
+    return fed
+
+
+@pytest.mark.parametrize("label", range(10))
+def test_every_digit_goes_with_default_settings(trained: Federation, label: int) -> None:
+    before = trained.evaluate()
+    outcome = trained.forget([label])
+    after = trained.evaluate()
+    outcome.rollback()
+    assert after.confusion[label][label] == 0
+    assert sum(line[label] for line in after.confusion) == 0  # nor is anything else called by it
+    kept = [n for n in range(10) if n != label]
+    lost = (before.accuracy_on(kept) or 0) - (after.accuracy_on(kept) or 0)
+    assert lost <= 0.02
+    assert outcome.result.retained_accuracy.after == after.accuracy_on(kept)
+    assert outcome.result.forgotten_accuracy.after == 0.0
+    assert trained.evaluate() == before
+
+
+@pytest.mark.parametrize("parties", [1, 4])
+@pytest.mark.parametrize("labels", [[2, 7], [0, 2, 5, 7]])
+def test_several_labels_go_at_once_between_any_number_of_parties(
+    parties: int, labels: list[int]
+) -> None:
+    fed = train(parties)
+    result = fed.forget(labels).result
+    assert result.forgotten_accuracy.after == 0.0
+    assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
+
+
+def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
+    before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
+    outcome = trained.forget([4], method=Deep(epochs=8))
+    after = trained.passives["passive-1"].bottom.state()
+    assert outcome.result.forgotten_accuracy.after == 0.0
+    assert (outcome.result.retained_accuracy.after or 0) > 0.95
+    # The last layers were drawn anew, so their weights have next to nothing to do with the old.
+    old, new = before["model/9.weight"].flatten(), after["model/9.weight"].flatten()
+    assert torch.cosine_similarity(old, new, dim=0) < 0.5
+    outcome.rollback()
+
+
+def test_the_control_changes_no_weight(trained: Federation) -> None:
+    before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
+    head = {k: v.clone() for k, v in trained.active.top.module.head.state_dict().items()}  # type: ignore[union-attr]
+    outcome = trained.forget([4], method="mask")
+    assert outcome.result.forgotten_accuracy.after == 0.0
+    for name, value in trained.passives["passive-1"].bottom.state().items():
+        assert name.startswith("optimiser/") or torch.equal(value, before[name])
+    for name, value in trained.active.top.module.head.state_dict().items():  # type: ignore[union-attr]
+        assert torch.equal(value, head[name])
+    outcome.rollback()
+    assert trained.evaluate().per_label_accuracy[4] == 1.0
+
+
+def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Federation) -> None:
+    drifting = trained.forget([1], method=MixupAscent(lr=2e-7))
+    drifting.rollback()
+    frozen = trained.forget([1], method=MixupAscent(lr=2e-7, batchnorm="frozen"))
+    frozen.rollback()
+    # At the paper's rate nothing is learned: frozen changes nothing, and all there is is drift.
+    fell = drifting.result.forgotten_accuracy
+    assert frozen.result.forgotten_accuracy.after == frozen.result.forgotten_accuracy.before
+    assert drifting.result.drift_share == (None if fell.after == fell.before else 1.0)
+    assert frozen.result.drift_share is None
+
+
+@pytest.mark.parametrize("samples", ["all", "few"])
+@pytest.mark.parametrize("recovery", [False, True])
+def test_every_ablation_climbs(trained: Federation, samples: str, recovery: bool) -> None:
+    method = Ascent(samples=samples, recovery=recovery, lr=1e-3, batchnorm="frozen")  # type: ignore[arg-type]
+    outcome = trained.forget([1], method=method)
+    found = outcome.result.forgotten_accuracy
+    outcome.rollback()
+    assert (found.after or 0) < (found.before or 0)
+
+
+def test_a_rate_that_destroys_the_model_is_stopped_and_rolled_back(trained: Federation) -> None:
+    before = trained.evaluate()
+    for method in (
+        Renormalise(top_lr=500.0, bottom_lr=500.0),
+        Renormalise(bottom_lr=30.0, look=1),
+        Ascent(lr=1e6, batchnorm="frozen"),
+    ):
+        with pytest.raises(ForgetError, match=r"rolled back.*(rates|rate)"):
+            trained.forget([1], method=method)
+        assert trained.evaluate() == before
+
+
+def test_the_papers_tables_are_presets() -> None:
+    presets = MixupAscent().presets()
+    assert presets.keys() == PRESETS.keys()
+    made = presets["resnet18-cifar10"]
+    assert (made.lr, made.epochs, made.momentum, made.weight_decay) == (2e-7, 20, 0.9, 5e-4)  # type: ignore[attr-defined]
+    assert made.lambdas == (0.25, 0.5)  # type: ignore[attr-defined]
+
+
+def test_every_method_says_what_it_is_and_what_it_tells() -> None:
+    assert {"ascent", "deep", "mask", "mixup-ascent", "people", "renormalise"} <= set(
+        METHODS.names()
+    )
+    for name in METHODS.names():
+        assert METHODS.get(name).about
+        assert METHODS.get(name).discloses
+
+
+# --- one request after another ------------------------------------------------------------------
+
+
+def test_five_requests_come_to_the_same_as_one_for_five_labels() -> None:
+    labels = [1, 4, 6, 8, 9]
+    one, five = train(), train()
+    together = one.forget(labels)
+    together.commit()
+    for label in labels:
+        five.forget([label]).commit()
+    first, second = one.evaluate(), five.evaluate()
+    assert one.forgotten == five.forgotten == Forgotten(labels=(1, 4, 6, 8, 9))
+    for found in (first, second):
+        assert found.accuracy_on(labels) == 0.0
+    stays = [n for n in range(10) if n not in labels]
+    gap = (first.accuracy_on(stays) or 0) - (second.accuracy_on(stays) or 0)
+    assert abs(gap) <= 0.03
+
+
+def test_what_was_forgotten_is_refused_the_second_time() -> None:
+    fed = train()
+    fed.forget([1]).commit()
+    with pytest.raises(ForgetError, match="Label '1' was already forgotten"):
+        fed.forget(["1"])
+
+
+def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
+    fed = train()
+    fed.forget([1]).commit()
+    fed.train(epochs=4)
+    found = fed.evaluate()
+    assert found.per_label_accuracy[1] == 0.0
+    assert (found.accuracy_on([n for n in range(10) if n != 1]) or 0) > 0.93
+
+
+def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> None:
+    """A run that was stopped after two of six epochs, forgets, and then trains to its end."""
+    fed = Federation.local("digits", model="convnet", folder=tmp_path / "run", epochs=6, seed=0)
+
+    class Enough(Exception):
+        """Stops a training between two epochs."""
+
+    class Stop(Watcher):
+        def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:
+            if epoch.epoch == 2:
+                raise Enough
+
+    with pytest.raises(Enough):
+        fed.train(watchers=[Stop()])
+    fed = Federation.open(tmp_path / "run")
+    fed.forget([1]).commit()
+    fed = Federation.open(tmp_path / "run", resume=True)
+    assert fed.forgotten == Forgotten(labels=(1,))
+    progress = fed.train()
+    assert progress.finished
+    assert len(progress.history) == 6
+    assert fed.evaluate().per_label_accuracy[1] == 0.0
+    assert Federation.open(tmp_path / "run").forgotten == Forgotten(labels=(1,))
+
+
+# --- the public set -----------------------------------------------------------------------------
+
+
+def test_public_rows_are_set_aside_and_never_trained_on(trained: Federation) -> None:
+    rows = trained.holdings.rows
+    aside = set(rows.public.tolist())
+    assert aside
+    for part in (rows.train, rows.validation, rows.test):
+        assert not aside & set(part.tolist())
+    labels = trained.holdings.labels
+    for label in range(10):
+        own = int((labels[rows.public] == label).sum())
+        rest = int((labels[rows.train] == label).sum())
+        assert 2 <= own <= 0.1 * (own + rest) + 1
+
+
+def test_without_rows_aside_training_rows_serve_and_are_said_to_be_disclosed() -> None:
+    fed = train(public=0)
+    outcome = fed.forget([1])
+    assert outcome.result.disclosed
+    assert "training rows" in outcome.result.public
+    assert outcome.result.few_shot == 40
+    assert outcome.result.forgotten_accuracy.after == 0.0
+
+
+def test_a_public_set_of_ones_own_is_used(trained: Federation, tmp_path: Path) -> None:
+    x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
+    y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()
+    np.savez(tmp_path / "public.npz", x=x[test], y=y[test])
+    outcome = trained.forget([1], public=tmp_path / "public.npz", few_shot=10)
+    outcome.rollback()
+    assert outcome.result.few_shot == 10
+    assert not outcome.result.disclosed
+    assert outcome.result.forgotten_accuracy.after == 0.0
+
+
+def test_a_sample_that_stands_twice_in_the_public_set_counts_once(
+    trained: Federation, tmp_path: Path
+) -> None:
+    x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
+    y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()[:200]
+    twice = np.concatenate([test, test[:30]])
+    np.savez(tmp_path / "public.npz", x=x[twice], y=y[twice])
+    task, request = erasure.plan(trained, labels=[1], public=tmp_path / "public.npz")
+    assert task.shots(request).duplicates == 30
+
+
+@pytest.mark.parametrize("robust", ["none", "drop", "weight"])
+def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, robust: str) -> None:
+    task, request = erasure.plan(trained, labels=[1], robust=robust)  # type: ignore[arg-type]
+    labels = task.public.labels.clone()
+    wrong = (labels == 2).nonzero()[:5, 0]
+    labels[wrong] = 1
+    task = replace(task, public=replace(task.public, labels=labels))
+    shots = task.shots(request)
+    suspected = {s.row for s in shots.suspects}
+    assert set(task.public.rows[wrong].tolist()) <= suspected
+    used = dict(zip(shots.rows.tolist(), shots.weights.tolist(), strict=True))
+    for row in task.public.rows[wrong].tolist():
+        if robust == "drop":
+            assert row not in used
+        elif robust == "weight":
+            assert used[row] < 0.1
+        else:
+            assert used[row] == 1.0
+    outcome = erasure.run_request(trained, task, request, None)
+    outcome.rollback()
+    assert outcome.result.forgotten_accuracy.after == 0.0
+
+
+# --- labels of people ---------------------------------------------------------------------------
+
+
+def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
+    """A fifth of the labels is wrong and known by heart; the request names some of these."""
+    digits = load_dataset("digits")
+    rng = np.random.default_rng(0)
+    y = digits.y.copy()
+    wrong = rng.random(1300) < 0.2
+    y[:1300][wrong] = (y[:1300][wrong] + rng.integers(1, 10, int(wrong.sum()))) % 10
+    np.savez(
+        tmp_path / "noisy.npz", x_train=digits.x[:1300], y_train=y[:1300],
+        x_test=digits.x[1300:], y_test=digits.y[1300:],
+    )  # fmt: skip
+    fed = Federation.local(
+        str(tmp_path / "noisy.npz"), model="convnet", epochs=60, validation=0.0, seed=0
+    )
+    fed.train()
+    train_rows = set(fed.holdings.rows.train.tolist())
+    listed = [row for row in np.flatnonzero(wrong).tolist() if row in train_rows][:30]
+    outcome = fed.forget(ids=[str(row) for row in listed])
+    result = outcome.result
+    assert result.people == 30
+    assert result.confidence is not None
+    assert (result.confidence.before or 0) > 0.7
+    assert (result.confidence.after or 1) < 0.15
+    assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.01
+    outcome.commit()
+    assert fed.forgotten.rows == tuple(sorted(listed))
+    assert not set(listed) & set(fed._rows_to_train().train.tolist())
+    with pytest.raises(ForgetError, match="was already forgotten"):
+        fed.forget(ids=[str(listed[0])])
+
+
+def test_people_are_asked_for_only_inside_a_cover() -> None:
+    """Every message asks for rows of two covers; the people are a small part of one of them."""
+    fed = train()
+    recorder = Recorder(fed.active.transport, keep_tensors=True)
+    fed.active.transport = recorder
+    listed = set(fed.holdings.rows.train[:20].tolist())
+    task, request = erasure.plan(fed, ids=[str(row) for row in sorted(listed)], cover=300)
+    among, apart = (set(rows.tolist()) for rows in task.covers(request))
+    assert listed <= among
+    assert not among & apart
+    assert len(among) == 320
+    erasure.run_request(fed, task, request, People(helper=3, passes=3)).rollback()
+    allowed = {frozenset(among), frozenset(apart)}
+    own = fed.holdings.rows
+    allowed |= {frozenset(own.test.tolist()), frozenset(own.public.tolist())}
+    for party, transcript in recorder.transcripts.items():
+        asked = [set(e.tensors["rows"].tolist()) for e in transcript.entries if e.kind == "Embed"]
+        assert any(rows & listed for rows in asked), party
+        for rows in asked:
+            assert any(rows <= whole for whole in allowed)
+            # A batch is drawn at random from its cover, so no batch is made of the people alone.
+            assert len(rows & listed) <= len(rows) / 3
