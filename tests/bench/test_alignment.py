@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from unlabel.bench import alignment
 from unlabel.bench.alignment import (
     AlignmentSettings,
     coefficients,
     cosine,
+    fit,
     full_gradient,
     gradients,
+    limits,
     linear_network,
 )
 from unlabel.bench.registry import BENCHES
@@ -59,6 +60,7 @@ def in_one_piece(
         embeddings.append(modules[name](x))
     joined = torch.cat(embeddings, 1)
     head = modules["top"].head
+    assert isinstance(head, nn.Linear)
     losses = []
     if mix:
         for i, j, share in product(range(len(rows)), range(len(rows)), LAMBDAS):
@@ -69,7 +71,8 @@ def in_one_piece(
     (sum(losses, start=torch.zeros(())) / len(losses)).backward()
     found = {}
     for name, module in modules.items():
-        found[name] = torch.cat([w.grad.reshape(-1) for w in module.parameters()]).double()
+        slopes = [w.grad for w in module.parameters() if w.grad is not None]
+        found[name] = torch.cat([slope.reshape(-1) for slope in slopes]).double()
         module.zero_grad(set_to_none=True)
     return found
 
@@ -172,34 +175,44 @@ def test_without_pairs_of_one_sample_the_coefficients_shift() -> None:
 # --- the bound -----------------------------------------------------------------------------
 
 
-def lines_with(shares: dict[int, float]) -> list[dict[str, object]]:
-    return [
-        {"model": "top", "kind": "mixed", "samples": n, "draws": 400}
-        | {"share_at_most": {"0.2": share}}
-        for n, share in shares.items()
-    ]
-
-
 def test_shares_that_follow_the_bound_have_one_c() -> None:
     shares = {n: math.exp(-3 * n * 0.04) for n in (5, 10, 20)}
-    found = alignment._bound(lines_with(shares), "top", "mixed", 0.2)
+    found = fit(shares, 400, 0.2)
     assert found["one_c"]
     assert found["c"] == pytest.approx(3)
 
 
 def test_shares_that_stay_have_no_one_c() -> None:
-    found = alignment._bound(lines_with({5: 0.5, 10: 0.5, 20: 0.5}), "top", "mixed", 0.2)
+    found = fit({5: 0.5, 10: 0.5, 20: 0.5}, 400, 0.2)
     assert found["broken_at"] == [10, 20]
     assert found["c"] == pytest.approx(math.log(2) / (20 * 0.04))
 
 
+def test_what_chance_explains_does_not_break_the_bound() -> None:
+    shares = {5: 0.5, 10: 0.3}
+    assert fit(shares, 20, 0.2)["one_c"]
+    assert not fit(shares, 2_000, 0.2)["one_c"]
+
+
 def test_a_share_of_1_allows_no_c_and_one_of_0_any() -> None:
-    found = alignment._bound(lines_with({5: 1.0, 10: 0.5, 20: 0.0}), "top", "mixed", 0.2)
+    found = fit({5: 1.0, 10: 0.5, 20: 0.0}, 400, 0.2)
     assert found["c_at"]["5"] == 0
     assert found["c_at"]["20"] is None
     assert found["broken_at"] == [5]
-    found = alignment._bound(lines_with({5: 0.0}), "top", "mixed", 0.2)
+    found = fit({5: 0.0}, 400, 0.2)
     assert (found["c"], found["one_c"]) == (None, True)
+
+
+def test_labels_that_keep_to_their_own_c_can_break_it_together() -> None:
+    draws = 1_000
+    cosines: alignment.Cosines = {}
+    for n in (5, 40):
+        low = [round(draws * math.exp(-c * n * 0.04)) for c in (0.5, 20.0)]
+        lists = [[0.0] * count + [1.0] * (draws - count) for count in low]
+        cosines["top", "mixed", n] = lists
+    found = alignment._bound(cosines, "top", "mixed", 0.2)
+    assert found["broken_at"] == [40]
+    assert (found["runs"], found["runs_without_one_c"]) == (2, 0)
 
 
 # --- the bench -----------------------------------------------------------------------------
@@ -256,7 +269,9 @@ def test_a_picture_without_matplotlib_is_refused_before_the_work(
     assert said == []
 
 
-def test_a_confident_share_is_below_what_was_seen() -> None:
-    assert alignment.lower_limit(1.0, 50) < 1
-    assert alignment.lower_limit(0.0, 50) == pytest.approx(0)
-    assert F.relu(torch.tensor(alignment.lower_limit(0.3, 10_000))) == pytest.approx(0.3, abs=0.01)
+def test_the_limits_of_a_share_near_it_with_more_draws() -> None:
+    assert limits(1.0, 50)[0] < 1
+    assert limits(0.0, 50)[0] == pytest.approx(0)
+    assert limits(0.0, 50)[1] > 0
+    low, high = limits(0.3, 10_000)
+    assert 0.29 < low < 0.3 < high < 0.31

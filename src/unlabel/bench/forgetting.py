@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe, residual
+from unlabel.bench.forgetting_picture import draw
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.federation import Federation
 from unlabel.files import sha256
@@ -37,6 +38,7 @@ class ForgettingSettings:
     probed    requests for which probes and the membership attack are measured as well
     retrain   seeds for which models without the probed labels are trained
     budget    seconds after which no new piece of work begins; 0 is no limit
+    picture   PNG file to draw into; needs matplotlib
     records   JSONL file of the figures; it is read first, and what is there is not repeated
     """
 
@@ -60,6 +62,7 @@ class ForgettingSettings:
     retrain: tuple[int, ...] = ()
     budget: float = 0.0
     records: str = ""
+    picture: str = ""
 
 
 #: Settings that decide the original model's weights.
@@ -112,7 +115,10 @@ def run(settings: ForgettingSettings, say: Callable[[str], None]) -> dict[str, A
                 _forget(settings, records, originals[seed], seed, request, method, say)
         if part == "methods":
             _retrain_all(settings, records, ends, say)
-    return {"records": records.lines, "summary": summary(settings, records)}
+    result = {"records": records.lines, "summary": summary(settings, records)}
+    if settings.picture:
+        draw(result, Path(settings.picture))
+    return result
 
 
 def _retrain_all(
