@@ -296,7 +296,7 @@ def test_nesterov_without_momentum_is_plain_descent() -> None:
     found = []
     for nesterov in ("yes", "no"):
         party = make_party()
-        done(party.handle(replace(TUNE, momentum=0.0, nesterov=nesterov)))  # type: ignore[arg-type]
+        done(party.handle(replace(TUNE, momentum=0.0, nesterov=nesterov)))
         train(party, 0, "frozen")
         found.append(state(party))
     assert same(*found)

@@ -5,8 +5,8 @@ The paper's appendix says that ascent on few mixed samples is ascent on all: wit
     P[cos(mixed gradient, gradient over all rows of the label) <= 1 - eps] <= exp(-c n eps^2)
 
 This bench measures the cosine for the top and every bottom, with mixing and without, and looks for
-one c that holds at every n. Samples are drawn from the label's rows without repetition, as a request
-draws them; where n is a good part of the rows, that alone brings the cosine nearer to 1.
+one c that holds at every n. Samples are drawn from the rows of the label without repetition, as a
+request draws them; where n is a good part of the rows, that alone brings the cosine nearer to 1.
 
 **The coefficient.** In a linear network of two layers f(x) = W2 W1 x under squared error, let
 e = f(x) - y, h = W1 x, g = mean of e h^T over n samples (the gradient of W2; for W1 read
