@@ -175,8 +175,9 @@ class Federation:
             Transaction(active).expect_together()
         versions = active.common_versions()
         if versions:
-            facts = active.restore(versions[-1])
+            facts = active.facts(versions[-1])
             federation._check(facts)
+            active.restore(versions[-1])
             federation.forgotten = Forgotten.from_facts(facts)
         elif not resume:
             raise CheckpointError(

@@ -60,7 +60,7 @@ def refused(*words: object) -> str:
         (("--device", "cpu:x"), "Expected `device` like cpu or cuda:0 but got 'cpu:x'."),
         (("--epochs", "0"), "Expected `epochs` to be at least 1 but got 0."),
         (("--batch", "1"), "Expected `batch` to be at least 2 but got 1."),
-        (("--batch", "5000"), "`batch` to be at most the 1295 training rows but got 5000."),
+        (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000."),
         (("--lr", "-1"), "Expected `lr` to be a number above 0 but got -1.0."),
         (("--lr", "nan"), "Expected `lr` to be a number above 0 but got nan."),
         (("--seed", "-1"), "Expected `seed` to be 0 or more but got -1."),

@@ -131,7 +131,8 @@ def test_a_rate_that_destroys_the_model_is_stopped_and_rolled_back(trained: Fede
 def test_the_papers_tables_are_presets() -> None:
     presets = MixupAscent().presets()
     assert presets.keys() == PRESETS.keys()
-    made = presets["resnet18-cifar10"]
+    made = presets["resnet18-cifar10"].method
+    assert (presets["vgg16-cifar100"].few_shot, presets["vgg16-cifar100"].retained) == (30, 3)
     assert (made.lr, made.epochs, made.momentum, made.weight_decay) == (2e-7, 20, 0.9, 5e-4)  # type: ignore[attr-defined]
     assert made.lambdas == (0.25, 0.5)  # type: ignore[attr-defined]
 

@@ -249,7 +249,7 @@ def read_method(text: str) -> Method:
     name, *words = text.split(":")
     name, _, preset = name.partition("@")
     kind = METHODS.get(name)
-    start = kind().presets()[preset] if preset else kind()
+    start = kind().presets()[preset].method if preset else kind()
     made: Method = parse_settings(kind, words, start)
     return made
 

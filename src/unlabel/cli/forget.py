@@ -12,7 +12,17 @@ from unlabel.cli.output import Json, amount, messages, percent, print_json, prin
 from unlabel.cli.progress import StepBar
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.federation import Federation
-from unlabel.forget import METHODS, Change, Method, Request, Result, Robust, Task, read_ids
+from unlabel.forget import (
+    METHODS,
+    Change,
+    Method,
+    Preset,
+    Request,
+    Result,
+    Robust,
+    Task,
+    read_ids,
+)
 from unlabel.words import parse_settings
 
 WHAT = "What to forget"
@@ -62,11 +72,19 @@ def forget(
         ),
     ] = None,
     few_shot: Annotated[
-        int, typer.Option(help="Public samples a forgotten label.", rich_help_panel=HOW)
-    ] = 40,
+        int | None,
+        typer.Option(
+            help="Public samples a forgotten label. Default 40, or the preset's.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     retained: Annotated[
-        int, typer.Option(help="Public samples a retained label.", rich_help_panel=HOW)
-    ] = 3,
+        int | None,
+        typer.Option(
+            help="Public samples a retained label. Default 3, or the preset's.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     robust: Annotated[
         str,
         typer.Option(
@@ -101,15 +119,16 @@ def forget(
     wanted = read_ids(ids) if ids is not None else []
     if people and not wanted:
         raise ForgetError(f"'{ids}' names nobody; give at least one id.")
-    name, made = _method(method, preset, set_ or [], people=people)
+    name, chosen = _choose(method, preset, people=people)
+    made: Method = parse_settings(METHODS.get(name), set_ or [], chosen.method)
     federation = Federation.open(run, device=device, record=record)
     task, request = erasure.plan(
         federation,
         labels=label or (),
         ids=wanted,
         public=public,
-        few_shot=few_shot,
-        retained=retained,
+        few_shot=chosen.few_shot if few_shot is None else few_shot,
+        retained=chosen.retained if retained is None else retained,
         robust=robust,  # type: ignore[arg-type]
         secret=secret,
         cover=cover,
@@ -128,17 +147,17 @@ def forget(
         _show(outcome.result, run, committed=commit)
 
 
-def _method(
-    name: str | None, preset: str | None, words: list[str], *, people: bool
-) -> tuple[str, Method]:
+def _choose(name: str | None, preset: str | None, *, people: bool) -> tuple[str, Preset]:
+    """Return a method by name with its default settings, or with those of a preset."""
     name, made = erasure.make_method(name, people)
-    if preset is not None:
-        presets = made.presets()
-        if preset not in presets:
-            raise SettingsError(unknown(f"preset of '{name}'", preset, presets))
-        made = presets[preset]
-    chosen: Method = parse_settings(METHODS.get(name), words, made)
-    return name, chosen
+    if preset is None:
+        return name, Preset(made, few_shot=40, retained=3)
+    presets = made.presets()
+    if not presets:
+        raise SettingsError(f"Method '{name}' has no presets; leave --preset out.")
+    if preset not in presets:
+        raise SettingsError(unknown(f"preset of '{name}'", preset, presets))
+    return name, presets[preset]
 
 
 def _explain(task: Task, request: Request, name: str, method: Method, *, json: bool) -> None:

@@ -1,7 +1,7 @@
 """One method of forgetting a file, and the transaction they all end in."""
 
 from unlabel.forget.files import read_ids, read_public
-from unlabel.forget.method import METHODS, Method, Work
+from unlabel.forget.method import METHODS, Method, Preset, Work
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
 from unlabel.forget.run import Change, Result, Task, forget, take_back
@@ -13,6 +13,7 @@ __all__ = [
     "Forgotten",
     "Method",
     "PartyStatus",
+    "Preset",
     "PublicSet",
     "Request",
     "Result",

@@ -37,13 +37,22 @@ class Method(ABC):
     def run(self, work: Work) -> None:
         """Forget, by moving the parties' models."""
 
-    def presets(self) -> dict[str, Method]:
+    def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""
         return {}
 
     def control(self) -> Method | None:
         """Return the same method with nothing learned, where side effects alone also forget."""
         return None
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Named settings of a method, and how many samples go with them."""
+
+    method: Method
+    few_shot: int
+    retained: int
 
 
 METHODS: Registry[type[Method]] = Registry("method", package="unlabel.forget")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unlabel.forget.ascent import Ascent
-from unlabel.forget.method import METHODS, Method
+from unlabel.forget.method import METHODS, Preset
 
 
 @METHODS.register("mixup-ascent")
@@ -35,10 +35,11 @@ class MixupAscent(Ascent):
     mixup: bool = True
     recovery: bool = True
 
-    def presets(self) -> dict[str, Method]:
+    def presets(self) -> dict[str, Preset]:
         """Return the settings of the paper's two tables."""
         return {
-            name: type(self)(lr=lr, epochs=epochs) for name, (lr, epochs, *_) in PRESETS.items()
+            name: Preset(type(self)(lr=lr, epochs=epochs), few_shot, retained)
+            for name, (lr, epochs, few_shot, retained) in PRESETS.items()
         }
 
 

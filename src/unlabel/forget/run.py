@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,7 +40,8 @@ class Result:
     retained_accuracy   on test rows of labels that stay (D_r)
     forgotten_accuracy  on test rows of the forgotten labels (y_u); for people, on their own rows
     confidence          mean probability of the people's old labels, None for whole labels
-    seconds             from the first to the last message of the method, without staging
+    seconds             from the first to the last message: choosing samples and forgetting,
+                        without the measurements here and without staging
     transcript_bytes    both ways, over all parties
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
@@ -180,40 +182,32 @@ def forget(
         kind = "the labels of people" if method.people else "whole labels"
         raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
     active = task.active
-    with own_randomness(active.device):
-        shots = task.shots(request)
-        before = task.measure(request)
-        saved = active.snapshot()
-        drift = None
-        control = method.control()
-        if control is not None:
-            try:
+    plain, recorder = active.transport, Recorder(active.transport)
+    saved = active.snapshot()
+    drift = None
+    try:
+        with own_randomness(active.device):
+            before = task.measure(request)
+            with _timed(active, recorder) as chosen:
+                shots = task.shots(request)
+            control = method.control()
+            if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
                 drift = task.measure(request)[1]
-            finally:
                 take_back(active, request.id, saved)
-        recorder = Recorder(active.transport)
-        plain, active.transport = active.transport, recorder
-        work = task.work(request, shots, watch)
-        try:
-            _wait(active)
-            started = time.perf_counter()
-            method.run(work)
-            _wait(active)
-            seconds = time.perf_counter() - started
-            active.transport = plain
+            work = task.work(request, shots, watch)
+            with _timed(active, recorder) as worked:
+                method.run(work)
             after = task.measure(request)
-        except BaseException as error:
-            active.transport = plain
-            take_back(active, request.id, saved)
-            if isinstance(error, UnlabelError) and "finite" in str(error):
-                raise ForgetError(
-                    "Forgetting diverged and was rolled back; lower the rates (`lr`, `top_lr` or "
-                    "`bottom_lr`)."
-                ) from error
-            raise
-        finally:
-            active.transport = plain
+    except BaseException as error:
+        active.transport = plain
+        take_back(active, request.id, saved)
+        if isinstance(error, UnlabelError) and "finite" in str(error):
+            raise ForgetError(
+                "Forgetting diverged and was rolled back; lower the rates (`lr`, `top_lr` or "
+                "`bottom_lr`)."
+            ) from error
+        raise
     sent = recorder.transcripts.values()
     result = Result(
         request=request.id,
@@ -222,7 +216,7 @@ def forget(
         labels=tuple(task.names[n] for n in request.labels),
         people=len(request.rows),
         steps=work.total,
-        seconds=seconds,
+        seconds=chosen.seconds + worked.seconds,
         retained_accuracy=Change(before[0], after[0]),
         forgotten_accuracy=Change(before[1], after[1]),
         confidence=Change(before[2], after[2]) if request.rows else None,
@@ -251,6 +245,26 @@ def _share(before: float | None, drift: float | None, after: float | None) -> fl
     if before is None or drift is None or after is None or before <= after:
         return None
     return (before - drift) / (before - after)
+
+
+@dataclass
+class _Clock:
+    seconds: float = 0.0
+
+
+@contextlib.contextmanager
+def _timed(active: ActiveParty, recorder: Recorder) -> Iterator[_Clock]:
+    """Record what crosses the wire and how long it takes, the device's work included."""
+    clock, plain = _Clock(), active.transport
+    active.transport = recorder
+    _wait(active)
+    started = time.perf_counter()
+    try:
+        yield clock
+        _wait(active)
+        clock.seconds = time.perf_counter() - started
+    finally:
+        active.transport = plain
 
 
 def _wait(active: ActiveParty) -> None:

@@ -75,7 +75,9 @@ class Transaction:
         if own:
             request = self.store.facts(own[-1]).get("request")
             noted = request is None or self._noted("commit", request)
-            if not noted or own[-1] not in self.active.common_versions():
+            # A version of training that somebody lost is no commit.
+            lost = request is not None and own[-1] not in self.active.common_versions()
+            if not noted or lost:
                 raise ForgetError(
                     "A commit was interrupted; run `unlabel recover` on the run first."
                 )

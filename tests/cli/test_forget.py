@@ -1,0 +1,173 @@
+"""`unlabel forget` from the command line: what it prints, and what it refuses without a trace."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from cli.command_line import nothing_written, one_thread, unlabel, write_tables
+
+from unlabel.data import load_dataset
+from unlabel.federation import Federation
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the digits run of the README."""
+    run = tmp_path_factory.mktemp("runs") / "d"
+    digits = ("--data", "digits", "--parties", 2, "--model", "convnet", "--epochs", 15)
+    assert unlabel("train", *digits, "--seed", 0, "--out", run).code == 0
+    return run
+
+
+@pytest.fixture
+def run(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of that run, to do with what a test likes."""
+    shutil.copytree(kept, tmp_path / "d")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "d"
+
+
+def refused(*words: object) -> str:
+    """Run a command that must fail and leave every file as it was; return its sentence."""
+    with nothing_written(Path.cwd()):
+        return unlabel(*words).sentence
+
+
+def test_forgetting_a_digit_prints_what_it_came_to(run: Path) -> None:
+    found = unlabel("forget", run, "--label", "0", "--json").json
+    assert found["method"] == "renormalise"
+    assert found["labels"] == ["0"]
+    assert 1 <= found["steps"] <= 40
+    assert found["seconds"] > 0
+    assert found["transcript_bytes"] > 10_000
+    assert found["staged"] is True
+    assert found["forgotten_accuracy"]["before"] > 0.9
+    assert found["forgotten_accuracy"]["after"] == 0.0
+    lost = found["retained_accuracy"]["before"] - found["retained_accuracy"]["after"]
+    assert lost <= 0.02
+
+
+def test_commit_in_one_go_and_a_second_request_after_it(run: Path) -> None:
+    first = unlabel("forget", run, "--label", "0", "--commit", "--json").json
+    assert (first["committed"], first["staged"]) == (True, False)
+    assert unlabel("evaluate", run, "--json").json["per_label_accuracy"]["0"] == 0.0
+    assert "Label '0' was already forgotten." in refused("forget", run, "--label", "0")
+    assert unlabel("forget", run, "--label", "7", "--label", "8", "--commit").code == 0
+    accuracies = unlabel("evaluate", run, "--json").json["per_label_accuracy"]
+    assert [accuracies[n] for n in "078"] == [0.0, 0.0, 0.0]
+    status = unlabel("status", run, "--json").json
+    assert status["forgotten_labels"] == ["0", "7", "8"]
+    assert status["together"] is True
+
+
+def test_a_dry_run_tells_and_changes_nothing(run: Path) -> None:
+    with nothing_written(run):
+        found = unlabel("forget", run, "--label", "3", "--dry-run", "--json").json
+    assert found["few_shot"] >= 2
+    assert found["staged"] is False
+    assert found["dry_run"] is True
+    assert "dry run" in unlabel("forget", run, "--label", "3", "--dry-run").out.lower()
+
+
+def test_a_rollback_returns_to_the_old_model(run: Path) -> None:
+    before = unlabel("evaluate", run, "--json").json
+    assert unlabel("forget", run, "--label", "3").code == 0
+    assert unlabel("rollback", run, "--json").json["rolled_back"] is True
+    assert unlabel("evaluate", run, "--json").json == before
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--label", "12"), "Did you mean '2'? Known: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9."),
+        (("--label", "seven"), "Unknown label 'seven'."),
+        ([f for n in range(9) for f in ("--label", str(n))], "at least two labels to be left"),
+        ([f for n in range(10) for f in ("--label", str(n))], "at least two labels to be left"),
+        ((), "Say what to forget: labels, or the ids of people"),
+        (("--label", "1", "--method", "renormalize"), "Did you mean 'renormalise'?"),
+        (("--label", "1", "--set", "top_lt=1"), "Unknown setting 'top_lt'. Did you mean 'top_lr'?"),
+        (("--label", "1", "--set", "top_lr=-1"), "Expected `top_lr` to be 0 or more"),
+        (("--label", "1", "--few-shot", "1"), "at least 2 few-shot and 1 retained samples"),
+        (("--label", "1", "--robust", "dorp"), "Did you mean 'drop'?"),
+        (("--label", "1", "--method", "people"), "forgets the labels of people"),
+        (("--label", "1", "--preset", "x"), "Method 'renormalise' has no presets"),
+        (
+            ("--label", "1", "--method", "mixup-ascent", "--preset", "resnet18-cifar1"),
+            "Did you mean 'resnet18-cifar10'?",
+        ),
+        (("--label", "1", "--public", "nowhere.npz"), "Public set 'nowhere.npz' does not exist"),
+        (("--label", "1", "--set", "top_lr=900"), "rolled back"),
+        (("--label", "1", "--set", "bottom_lr=500", "--set", "look=1"), "rolled back"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_without_a_trace(
+    run: Path, flags: tuple[str, ...], message: str
+) -> None:
+    assert message in refused("forget", run, *flags)
+
+
+def test_people_who_were_not_trained_on_are_named(run: Path) -> None:
+    request = run.parent / "request.csv"
+    request.write_text("id\n3\nnobody\n")
+    assert "the first being 'nobody'" in refused("forget", run, "--ids", request)
+    request.write_text("id\n")
+    assert "names nobody" in refused("forget", run, "--ids", request)
+    request.write_text("id,other\n1,2\n1,3\n")
+    assert "names '1' twice" in refused("forget", run, "--ids", request)
+    request.write_text("person,other\n1,2\n")
+    assert "has no column 'id'" in refused("forget", run, "--ids", request)
+    assert "Cannot read" in refused("forget", run, "--ids", "nowhere.csv")
+    assert "and not both" in refused("forget", run, "--label", "1", "--ids", write_id(request))
+
+
+def write_id(path: Path) -> Path:
+    path.write_text("id\n3\n")
+    return path
+
+
+def test_a_public_set_is_checked(run: Path) -> None:
+    digits = load_dataset("digits")
+    few = np.concatenate([np.flatnonzero(digits.y == n)[: 1 if n == 4 else 5] for n in range(10)])
+    np.savez(run.parent / "few.npz", x=digits.x[few], y=digits.y[few])
+    sentence = refused("forget", run, "--label", "4", "--public", "few.npz")
+    assert "has 1 usable samples of label '4', and 2 are needed" in sentence
+    np.savez(run.parent / "strange.npz", x=digits.x[:50], y=digits.y[:50] + 5)
+    assert "Unknown label" in refused("forget", run, "--label", "4", "--public", "strange.npz")
+    np.savez(run.parent / "narrow.npz", x=digits.x[:50, :, :, :6], y=digits.y[:50])
+    assert refused("forget", run, "--label", "4", "--public", "narrow.npz")
+
+
+def test_two_requests_at_once_and_a_decision_about_nothing_are_refused(run: Path) -> None:
+    for verb in ("commit", "rollback"):
+        assert "No request is staged" in refused(verb, run)
+    assert "nothing to purge" in refused("purge", run)
+    assert unlabel("forget", run, "--label", "3").code == 0
+    assert "is staged; commit it or roll it back first" in refused("forget", run, "--label", "4")
+    assert "is staged; commit it or roll it back first" in refused("purge", run)
+
+
+def test_a_run_of_tables_forgets_people_and_not_one_of_two_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    tables = write_tables(tmp_path)
+    assert unlabel("train", tables.config, "--out", "runs/t").code == 0
+    sentence = refused("forget", "runs/t", "--label", "benign")
+    assert "at least two labels to be left but 1 would be" in sentence
+    holdings = Federation.open("runs/t").holdings
+    listed = holdings.ids[holdings.rows.train[:10].numpy()].tolist()
+    pd.DataFrame({"id": listed}).to_csv("request.csv", index=False)
+    found = unlabel("forget", "runs/t", "--ids", "request.csv", "--cover", "100", "--json").json
+    assert found["method"] == "people"
+    assert found["people"] == 10
+    note = json.loads((tmp_path / "runs/t/active/staged" / "000021.json").read_text())["facts"]
+    assert note["note"]["people"] == sorted(listed, key=holdings.ids.tolist().index)
+    passive = (tmp_path / "runs/t/host/staged/000021.json").read_text()
+    assert not any(f'"{person}"' in passive for person in listed)
