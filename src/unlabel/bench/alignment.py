@@ -576,7 +576,7 @@ def _figure() -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SettingsError(
-            "A picture needs matplotlib, which is not installed; install it or leave `picture` out."
+            "A picture needs matplotlib; install it with pip install 'unlabel[plots]'."
         ) from error
     return Figure
 

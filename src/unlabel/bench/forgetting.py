@@ -318,7 +318,8 @@ def _summarise(records: Records, method: str, lines: list[dict[str, Any]]) -> di
         "forgotten": _spread([100 * x["forgotten"] for x in lines]),
         "forgotten_worst": 100 * max(x["forgotten"] for x in lines),
         "seconds": _spread([x["seconds"] for x in lines if "seconds" in x]),
-        "drift_share": _spread([x["drift_share"] for x in lines if x.get("drift_share")]),
+        "drift_share": _spread([x["drift_share"] for x in lines if _drifts(x)]),
+        "forgotten_at_rate_0": _spread([100 * _at_rate_0(x) for x in lines if _drifts(x)]),
         "asr": _spread([100 * x["asr"] for x in lines if "asr" in x]),
     }
     ratios = []
@@ -336,6 +337,16 @@ def _summarise(records: Records, method: str, lines: list[dict[str, Any]]) -> di
             ratios.append(x["asr"] / retrained)
     line["asr_ratio"] = _spread(ratios)
     return line
+
+
+def _drifts(line: dict[str, Any]) -> bool:
+    return line.get("drift_share") is not None
+
+
+def _at_rate_0(line: dict[str, Any]) -> float:
+    """Return y_u of the same run at rate 0: drift_share = (before - it) / (before - after)."""
+    before, after = line["forgotten_before"], line["forgotten"]
+    return float(before - line["drift_share"] * (before - after))
 
 
 def _mean(records: Records, method: str, request: str, name: str) -> float | None:
