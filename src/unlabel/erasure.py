@@ -179,6 +179,7 @@ def run_request(
             Transaction(federation.active).stage(request, name, gone)
         except BaseException:
             take_back(federation.active, request.id, saved)
+            Transaction(federation.active).drop_key(request.id)
             raise
     return Outcome(result, True, federation, gone, saved)
 
@@ -199,13 +200,16 @@ def rollback(federation: Federation) -> str:
 
 def purge(federation: Federation) -> int:
     """Remove all that stems from before the newest version, everywhere; return its number."""
-    version = _transaction(federation).purge()
+    transaction = _transaction(federation)
     assert federation.folder is not None
     curves = federation.folder / "tensorboard"
-    with writing(curves):
-        if curves.exists():
-            shutil.rmtree(curves)
-    return version
+
+    def remove_curves() -> None:
+        with writing(curves):
+            if curves.exists():
+                shutil.rmtree(curves)
+
+    return transaction.purge(remove_curves)
 
 
 def recover(federation: Federation) -> str:

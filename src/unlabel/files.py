@@ -23,14 +23,18 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that a crash leaves the old content or the new, never a part of it."""
+def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file so that a crash leaves the old content or the new, never a part of it.
+
+    `mode` says who may read a new file, less what the user's umask takes away.
+    """
     # One fixed name beside the target, so that a crash leaves at most one stray file behind.
     draft = path.with_name(path.name + ".part")
     with writing(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with draft.open("wb") as file:
+            draft.unlink(missing_ok=True)  # one of another mode, that a crash left
+            with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

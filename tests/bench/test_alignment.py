@@ -184,7 +184,7 @@ def test_shares_that_follow_the_bound_have_one_c() -> None:
 
 def test_shares_that_stay_have_no_one_c() -> None:
     found = fit({5: 0.5, 10: 0.5, 20: 0.5}, 400, 0.2)
-    assert found["broken_at"] == [10, 20]
+    assert (found["broken_at"], found["grown_at"]) == ([10, 20], [])
     assert found["c"] == pytest.approx(math.log(2) / (20 * 0.04))
 
 
@@ -198,9 +198,13 @@ def test_a_share_of_1_allows_no_c_and_one_of_0_any() -> None:
     found = fit({5: 1.0, 10: 0.5, 20: 0.0}, 400, 0.2)
     assert found["c_at"]["5"] == 0
     assert found["c_at"]["20"] is None
-    assert found["broken_at"] == [5]
+    assert (found["c"], found["broken_at"], found["grown_at"]) == (0, [], [10, 20])
     found = fit({5: 0.0}, 400, 0.2)
     assert (found["c"], found["one_c"]) == (None, True)
+
+
+def test_a_few_draws_that_are_all_low_do_not_rule_out_every_c() -> None:
+    assert fit({5: 1.0, 10: 0.9}, 20, 0.1)["grown_at"] == []
 
 
 def test_labels_that_keep_to_their_own_c_can_break_it_together() -> None:

@@ -10,6 +10,7 @@ import typer
 from unlabel import erasure
 from unlabel.cli.output import Json, amount, messages, percent, print_json, print_table
 from unlabel.cli.progress import StepBar
+from unlabel.data.tables import read_ids
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.federation import Federation
 from unlabel.forget import (
@@ -21,7 +22,6 @@ from unlabel.forget import (
     Result,
     Robust,
     Task,
-    read_ids,
 )
 from unlabel.words import parse_settings
 

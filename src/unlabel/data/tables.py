@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -159,3 +160,24 @@ def _read_values(path: Path, frame: pd.DataFrame, columns: list[str]) -> Array:
             )
     # Full precision until the owner's scaling: a date in seconds has too many digits for float32.
     return frame[columns].to_numpy(dtype=np.float64)
+
+
+def read_ids(path: Path) -> list[str]:
+    """Read the ids of a request: a CSV file with a column `id`, or with a single column."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            head, *lines = [line for line in csv.reader(file) if line]
+    except OSError as error:
+        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
+    except (ValueError, csv.Error) as error:
+        raise DataError(f"'{path}' is not a readable CSV file.") from error
+    if "id" not in head and len(head) > 1:
+        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(head)}.")
+    column = head.index("id") if "id" in head else 0
+    if any(len(line) <= column for line in lines):
+        raise DataError(f"'{path}' is not a readable CSV file.")
+    ids = [line[column].strip() for line in lines if line[column].strip()]
+    twice = np.unique(ids, return_counts=True)
+    if len(ids) and (twice[1] > 1).any():
+        raise DataError(f"'{path}' names '{twice[0][twice[1] > 1][0]}' twice.")
+    return ids

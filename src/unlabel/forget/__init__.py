@@ -1,6 +1,6 @@
 """One method of forgetting a file, and the transaction they all end in."""
 
-from unlabel.forget.files import read_ids, read_public
+from unlabel.forget.files import read_public
 from unlabel.forget.method import METHODS, Method, Preset, Work
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
@@ -27,7 +27,6 @@ __all__ = [
     "find_people",
     "forget",
     "public_from_training",
-    "read_ids",
     "read_public",
     "take_back",
 ]

@@ -1,18 +1,16 @@
-"""Public sets and requests that lie in files the user names."""
+"""Public sets that lie in files the user names."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from unlabel.data import ACTIVE, Features
 from unlabel.data.splits import split_array
-from unlabel.errors import DataError, ForgetError, unknown
+from unlabel.errors import DataError, unknown
 from unlabel.train import RunConfig
 
 
@@ -80,24 +78,3 @@ def _numbers(given: Sequence[object], names: Sequence[str], path: Path) -> Tenso
         if str(label) not in known:
             raise DataError(f"Public set '{path}': {unknown('label', label, names)}")
     return torch.tensor([known[str(label)] for label in given])
-
-
-def read_ids(path: Path) -> list[str]:
-    """Read the ids of a request: a CSV file with a column `id`, or with a single column."""
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            head, *lines = [line for line in csv.reader(file) if line]
-    except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (ValueError, csv.Error) as error:
-        raise DataError(f"'{path}' is not a readable CSV file.") from error
-    if "id" not in head and len(head) > 1:
-        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(head)}.")
-    column = head.index("id") if "id" in head else 0
-    if any(len(line) <= column for line in lines):
-        raise DataError(f"'{path}' is not a readable CSV file.")
-    ids = [line[column].strip() for line in lines if line[column].strip()]
-    twice = np.unique(ids, return_counts=True)
-    if len(ids) and (twice[1] > 1).any():
-        raise ForgetError(f"'{path}' names '{twice[0][twice[1] > 1][0]}' twice.")
-    return ids

@@ -17,6 +17,7 @@ A crash leaves one of four traces, and `recover` finishes what was decided:
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -149,21 +150,29 @@ class Transaction:
 
     def _drop(self, request: str) -> None:
         self.store.staged.keep(())
+        self.drop_key(request)
+
+    def drop_key(self, request: str) -> None:
+        """Remove the key of a request that came to nothing."""
         secret = self.store.home / "secrets" / f"{request}.json"
         with writing(secret):
             secret.unlink(missing_ok=True)
 
-    def purge(self) -> int:
-        """Have every party remove all from before the newest version; return its number."""
+    def purge(self, also: Callable[[], None]) -> int:
+        """Have every party remove all from before the newest version; return its number.
+
+        `also` removes what lies outside the parties' folders; the ledger's line comes last.
+        """
         self.expect_settled()
-        version = self.active.common_versions()[-1]
-        request = str(self.store.facts(version).get("request", ""))
-        if not request:
+        committed = [e.request for e in self.ledger.entries() if e.event == "commit"]
+        if not committed:
             raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
-        self.active.transport.ask(Purge(0, request, version))
+        version = self.active.common_versions()[-1]
+        self.active.transport.ask(Purge(0, committed[-1], version))
         self.store.keep((version,))
         self.store.staged.keep(())
-        self.ledger.append("purge", request, {"version": version})
+        also()
+        self.ledger.append("purge", committed[-1], {"version": version})
         return version
 
     def recover(self) -> str:
@@ -225,8 +234,8 @@ class Transaction:
     def _keep_secret(self, request: Request) -> None:
         """Keep the key of a request's commitment, readable to nobody else."""
         path = self.store.home / "secrets" / f"{request.id}.json"
-        write_atomically(path, json.dumps({**request.what(), "key": request.key}).encode())
-        path.chmod(0o600)
+        text = json.dumps({**request.what(), "key": request.key})
+        write_atomically(path, text.encode(), mode=0o600)
 
 
 def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:

@@ -132,6 +132,7 @@ class CheckpointStore:
                 draft = path.suffix == ".part"
                 if number.isdecimal() and (draft or int(number) not in versions):
                     path.unlink(missing_ok=True)
+                    sync_folder(self.folder)
 
     def _read_manifest(self, version: int) -> dict[str, Any]:
         path = self._manifest(version)
