@@ -319,7 +319,8 @@ def fit(shares: Mapping[int, float], draws: int, epsilon: float) -> dict[str, An
     """Return the largest c at each n, and the n where it has shrunk or grown by more than chance.
 
     `c` is the smallest of them, which holds at every n that was measured. The bound claims more:
-    that c does not shrink as n grows. Where it has grown, the bound holds but is too weak.
+    that c does not shrink as n grows. Where it has grown, the bound holds but is too weak. With
+    five n of 50 draws each, chance makes 2 to 9 % of true bounds look shrunk.
     """
     fitted = {n: largest_c(share, n, epsilon) for n, share in shares.items()}
     ranges = {}

@@ -29,7 +29,7 @@ from unlabel.party import Stream
 from unlabel.party.optimiser import expect, one_of
 
 WAYS = ("any", "into", "out")
-#: Rates at which the paper's method forgets every label of digits; its own rates forget none.
+#: Rates at which the paper's method forgets 29 of 30 labels of digits; its own forget none.
 ASCENT = "mixup-ascent:lr=1e-3:recovery_lr=2e-2"
 
 

@@ -86,10 +86,17 @@ class Learner:
     def renew(self, share: float, name: str) -> None:
         """Draw the last layers anew, as many as hold this share of the weights.
 
-        A layer is a part with `reset_parameters`, as PyTorch's own have; others stay.
+        A layer is a part with `reset_parameters`, as PyTorch's own have; others stay, and so do
+        those that their owner froze.
         """
         self._stream.start(f"renew/{name}", self.place.device)
-        layers = [m for m in self.module.modules() if hasattr(m, "reset_parameters")]
+        layers = [
+            part
+            for part in self.module.modules()
+            if hasattr(part, "reset_parameters")
+            and part not in self._frozen
+            and all(weights.requires_grad for weights in part.parameters(recurse=False))
+        ]
         left = share * sum(weights.numel() for weights in self._weights)
         for layer in reversed(layers):
             if left <= 0:

@@ -102,9 +102,12 @@ def save(party: PassiveParty, message: Save) -> Message:
     versions = store.versions()
     if message.version < 0:
         raise PartyRefused("versions are counted from 0.")
-    taken = len(versions) + len(store.staged.versions())  # what is staged will need its place
+    staged = store.staged.versions()
+    taken = len(versions) + len(staged)  # what is staged will need its place
     if message.version not in versions and taken >= party.guard.policy.max_versions:
         raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
+    if staged and message.version >= staged[-1]:
+        raise PartyRefused("a request is staged as this version; commit it or roll it back first.")
     try:
         state = party.bottom.state()
         if not party.bottom.is_finite():

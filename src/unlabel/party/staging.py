@@ -155,7 +155,7 @@ def rollback(party: PassiveParty, message: Rollback) -> Message:
 
 @handles(Purge)
 def purge(party: PassiveParty, message: Purge) -> Message:
-    """Remove older versions, what was staged and never decided, and the transcript of before."""
+    """Remove older versions, what was staged before this one, and the transcript of before."""
     _check_request(message.request)
     store = store_of(party)
     if message.version not in store.versions():
