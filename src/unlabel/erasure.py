@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, SettingsError
+from unlabel.data import ACTIVE, Features
+from unlabel.errors import CheckpointError, ForgetError, SettingsError
 from unlabel.files import writing
 from unlabel.forget import (
     METHODS,
@@ -25,12 +25,14 @@ from unlabel.forget import (
     Robust,
     Task,
     Transaction,
+    expect_forgets,
     find_labels,
     find_people,
     forget,
     public_from_training,
     read_public,
     take_back,
+    watch_nothing,
 )
 from unlabel.party import LedgerEntry
 from unlabel.wire import Commit
@@ -43,10 +45,6 @@ PEOPLE_METHOD = "people"
 NEEDS_FOLDER = "A federation in memory keeps no versions; give it a folder for this."
 
 Watch = Callable[[int, int, str], None]
-
-
-def watch_nothing(step: int, steps: int, note: str) -> None:
-    """Watch nothing."""
 
 
 @dataclass
@@ -66,6 +64,7 @@ class Outcome:
         """Make it everybody's model."""
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
+        expect_forgets(self.result.method)
         if self._federation.folder is None:
             request = self.result.request
             self._federation.active.transport.ask(Commit(0, request, 0, ""))
@@ -74,7 +73,7 @@ class Outcome:
             self._federation.forgotten = self._gone
         else:
             commit(self._federation)
-        self.staged = False
+        self._close()
 
     def rollback(self) -> None:
         """Drop it; every party is as it was before the request."""
@@ -84,7 +83,12 @@ class Outcome:
             take_back(self._federation.active, self.result.request, self._saved)
         else:
             rollback(self._federation)
+        self._close()
+
+    def _close(self) -> None:
         self.staged = False
+        self._saved = {}
+        self._federation.undecided = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain data."""
@@ -111,7 +115,9 @@ def plan(
     retained: int = 3,
     robust: Robust = "none",
     secret: bool = False,
-    cover: int = 1000,
+    cover: int = 0,
+    again: bool = False,
+    key: str | None = None,
 ) -> tuple[Task, Request]:
     """Check a request against the run, without changing anything.
 
@@ -120,7 +126,9 @@ def plan(
     retained  public samples a retained label
     robust    what to do with samples whose label the model doubts: none, drop or weight
     secret    passive parties' ledgers get a commitment in place of the label
-    cover     least rows of each cover in which people are asked for
+    cover     rows of each cover in which people are asked for; 0 is what suits the data
+    again     forget labels once more that were forgotten already, for example in depth
+    key       256 bits in hexadecimal that decide every draw of the request; random by default
     """
     if bool(labels) == bool(ids):
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
@@ -129,22 +137,25 @@ def plan(
             f"Expected at least 2 few-shot and 1 retained samples but got {few_shot} "
             f"and {retained}."
         )
+    federation.expect_decided()
     if federation.folder is not None:
         Transaction(federation.active).expect_settled()
     holdings, gone = federation.holdings, federation.forgotten
     names = holdings.names
-    numbers = find_labels(labels, names, gone) if labels else []
+    numbers = find_labels(labels, names, Forgotten() if again else gone) if labels else []
+    gone = replace(gone, labels=tuple(n for n in gone.labels if n not in numbers))
     known = [str(text) for text in holdings.ids.tolist()]
     rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
-    again = set(rows) & set(gone.rows)
-    if again:
-        raise ForgetError(f"The label of '{known[min(again)]}' was already forgotten.")
+    past = [r for r in rows if r in gone.rows or int(holdings.labels[r]) in gone.labels]
+    if past:
+        raise ForgetError(f"The label of '{known[past[0]]}' was already forgotten.")
     request = Request(
         labels=tuple(numbers),
         rows=tuple(rows),
         names=tuple(names[n] for n in numbers),
         ids=tuple(known[row] for row in rows),
         secret=secret,
+        **({} if key is None else {"key": key}),
     )
     task = Task(
         active=federation.active,
@@ -181,7 +192,8 @@ def run_request(
             take_back(federation.active, request.id, saved)
             Transaction(federation.active).drop_key(request.id)
             raise
-    return Outcome(result, True, federation, gone, saved)
+    federation.undecided = Outcome(result, True, federation, gone, saved)
+    return federation.undecided
 
 
 def commit(federation: Federation) -> str:
@@ -226,10 +238,19 @@ def status(federation: Federation) -> dict[str, PartyStatus]:
 
 
 def ledgers(federation: Federation) -> Mapping[str, list[LedgerEntry]]:
-    """Return every party's ledger; one whose chain is broken raises."""
+    """Return every party's ledger; one whose chain is broken or cut off raises."""
     own = {ACTIVE: federation.active.ledger}
     others = {name: party.ledger for name, party in federation.passives.items()}
-    return {name: book.entries() for name, book in {**own, **others}.items() if book is not None}
+    books = {name: book for name, book in {**own, **others}.items() if book is not None}
+    found = {name: book.entries() for name, book in books.items()}
+    for entry in found.get(ACTIVE, []):
+        for party, head in entry.note.get("heads", {}).items():
+            if head and head not in {e.hash for e in found.get(party, [])}:
+                raise CheckpointError(
+                    f"Ledger '{party}/ledger.jsonl' was cut off: it lacks a line that the active "
+                    f"party saw in it at {entry.at}."
+                )
+    return found
 
 
 def _transaction(federation: Federation) -> Transaction:
@@ -248,16 +269,35 @@ def _look_again(federation: Federation) -> None:
 def _public(federation: Federation, path: str | Path | None, per_label: int) -> PublicSet:
     """Return the public set: from files, set aside before training, or from the training rows."""
     holdings = federation.holdings
+    known = [str(text) for text in holdings.ids.tolist()]
     if path is not None:
-        features, labels = read_public(federation.config, Path(path), holdings.names)
+        features, labels, ids = read_public(federation.config, Path(path), holdings.names)
         federation.hand_over("public", features)
         rows = torch.arange(len(labels))
-        return PublicSet("public", rows, labels, False, f"the files at {path}")
+        trained = _trained_on(federation, features)
+        source = f"the files at {path}" + (", training rows among them" if trained else "")
+        return PublicSet("public", rows, labels, ids, trained, source)
     aside = holdings.rows.public
     if len(aside):
-        labels = holdings.labels[aside]
-        return PublicSet("main", aside, labels, False, "rows set aside before training")
+        ids = tuple(known[row] for row in aside.tolist())
+        source = "rows set aside before training"
+        return PublicSet("main", aside, holdings.labels[aside], ids, False, source)
     gone = torch.isin(holdings.rows.train, torch.tensor(federation.forgotten.rows))
     return public_from_training(
-        holdings.labels, holdings.rows.train[~gone], per_label, seed=federation.config.train.seed
+        holdings.labels,
+        known,
+        holdings.rows.train[~gone],
+        per_label,
+        seed=federation.config.train.seed,
     )
+
+
+def _trained_on(federation: Federation, features: Mapping[str, Features]) -> bool:
+    """Return whether some public sample has, at every party, the features of a training row."""
+    found: Tensor | None = None
+    for name, part in features.items():
+        own = federation.holdings.features[name].values[federation.holdings.rows.train]
+        rows = {row.tobytes() for row in own.cpu().numpy()}
+        same = torch.tensor([row.tobytes() in rows for row in part.values.cpu().numpy()])
+        found = same if found is None else found & same
+    return found is not None and bool(found.any())

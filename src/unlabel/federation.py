@@ -14,8 +14,8 @@ from unlabel import erasure
 from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
 from unlabel.erasure import Outcome, Watch
-from unlabel.errors import CheckpointError, RunError, SettingsError, unknown
-from unlabel.forget import Forgotten, Method, Transaction
+from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
+from unlabel.forget import Forgotten, Method, Transaction, watch_nothing
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
 from unlabel.runfolder import expect_usable, start_folder, write_config
@@ -80,6 +80,7 @@ class Federation:
         self.passives = dict(passives)
         self.folder = folder
         self.forgotten = Forgotten()
+        self.undecided: Outcome | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -193,6 +194,7 @@ class Federation:
         if changes:
             self._change(changes)
         settings = self.config.train
+        self.expect_decided()
         if self.folder is not None:
             Transaction(self.active).expect_none()
         watching = list(watchers)
@@ -211,6 +213,14 @@ class Federation:
             },
             watchers=watching,
         ).run()
+
+    def expect_decided(self) -> None:
+        """Raise where a request of this federation waits for commit or rollback."""
+        if self.undecided is not None:
+            raise ForgetError(
+                f"Request {self.undecided.result.request} is staged; commit it or roll it back "
+                f"first."
+            )
 
     def _rows_to_train(self) -> Rows:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
@@ -237,7 +247,8 @@ class Federation:
         labels   by name or number
         ids      of people whose labels are to be forgotten, in place of whole labels
         method   by name or as an object of settings; `renormalise` (for people: `people`) if None
-        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`: see `erasure.plan`
+        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`: see
+                 `erasure.plan`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()
@@ -247,7 +258,7 @@ class Federation:
         >>> outcome.commit()
         """
         task, request = erasure.plan(self, labels=labels, ids=ids, **options)
-        return erasure.run_request(self, task, request, method, watch or erasure.watch_nothing)
+        return erasure.run_request(self, task, request, method, watch or watch_nothing)
 
     def evaluate(self, part: str = "test") -> Evaluation:
         """Return how well the rows of a part (train, validation or test) are predicted."""

@@ -18,7 +18,9 @@ from unlabel.forget import PublicSet
 
 #: Twenty samples of each of five labels; a sample's row says its true label.
 ROWS = torch.arange(100)
-PUBLIC = PublicSet("main", ROWS, ROWS // 20, False, "an example")
+PUBLIC = PublicSet(
+    "main", ROWS, ROWS // 20, tuple(map(str, range(100))), disclosed=False, source="an example"
+)
 
 
 def wrong_pairs(public: PublicSet) -> Counter[tuple[int, int]]:

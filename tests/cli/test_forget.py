@@ -121,8 +121,9 @@ def test_people_who_were_not_trained_on_are_named(run: Path) -> None:
     assert "names nobody" in refused("forget", run, "--ids", request)
     request.write_text("id,other\n1,2\n1,3\n")
     assert "names '1' twice" in refused("forget", run, "--ids", request)
-    request.write_text("person,other\n1,2\n")
-    assert "has no column 'id'" in refused("forget", run, "--ids", request)
+    for head in ("person,other\n1,2\n", "3\n4\n"):  # without a head the first person would be lost
+        request.write_text(head)
+        assert "has no column 'id'" in refused("forget", run, "--ids", request)
     assert "Cannot read" in refused("forget", run, "--ids", "nowhere.csv")
     assert "and not both" in refused("forget", run, "--label", "1", "--ids", write_id(request))
 

@@ -24,6 +24,7 @@ from unlabel.wire import LocalTransport
 LABELS = 8
 NAMES = tuple("abcdefgh")
 SHOTS, KEPT = 3, 2
+KEY = "ab" * 32
 
 
 def federation(parties: int, bottom: str = "plain_bottom", active_part: bool = False) -> Federation:
@@ -103,13 +104,15 @@ def shots_of(fed: Federation, forgotten: Sequence[int]) -> tuple[Tensor, Tensor,
     """Return the rows, labels and number of forgotten samples that a request will use."""
     from unlabel import erasure
 
-    task, request = erasure.plan(fed, labels=list(forgotten), few_shot=SHOTS, retained=KEPT)
+    task, request = erasure.plan(
+        fed, labels=list(forgotten), few_shot=SHOTS, retained=KEPT, key=KEY
+    )
     shots = task.shots(request)
     return shots.rows, shots.labels, shots.forgotten
 
 
 def forget(fed: Federation, labels: Sequence[int], method: Method) -> None:
-    fed.forget(labels, method=method, few_shot=SHOTS, retained=KEPT)
+    fed.forget(labels, method=method, few_shot=SHOTS, retained=KEPT, key=KEY)
 
 
 @pytest.mark.parametrize("parties", [1, 2, 4])

@@ -13,9 +13,9 @@ from cli.command_line import one_thread
 
 from unlabel import erasure
 from unlabel.data import load_dataset
-from unlabel.errors import ForgetError
+from unlabel.errors import CheckpointError, ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import METHODS, Forgotten
+from unlabel.forget import METHODS, Forgotten, Method, find_labels
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.deep import Deep
 from unlabel.forget.mixup_ascent import PRESETS, MixupAscent
@@ -34,6 +34,16 @@ def trained() -> Federation:
     fed = Federation.local("digits", parties=2, model="convnet", epochs=15, seed=0)
     fed.train()
     return fed
+
+
+class Enough(Exception):
+    """Stops a training between two epochs."""
+
+
+class Stop(Watcher):
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:
+        if epoch.epoch == 2:
+            raise Enough
 
 
 def train(parties: int = 2, **options: object) -> Federation:
@@ -109,7 +119,8 @@ def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Fed
 @pytest.mark.parametrize("samples", ["all", "few"])
 @pytest.mark.parametrize("recovery", [False, True])
 def test_every_ablation_climbs(trained: Federation, samples: str, recovery: bool) -> None:
-    method = Ascent(samples=samples, recovery=recovery, lr=1e-3, batchnorm="frozen")  # type: ignore[arg-type]
+    lr = 1e-3 if samples == "all" else 3e-4
+    method = Ascent(samples=samples, recovery=recovery, lr=lr, batchnorm="frozen")  # type: ignore[arg-type]
     outcome = trained.forget([1], method=method)
     found = outcome.result.forgotten_accuracy
     outcome.rollback()
@@ -144,6 +155,89 @@ def test_every_method_says_what_it_is_and_what_it_tells() -> None:
     for name in METHODS.names():
         assert METHODS.get(name).about
         assert METHODS.get(name).discloses
+
+
+@pytest.mark.parametrize(
+    "method", [MixupAscent(lr=1e-2), Deep(epochs=1, lr=1e-5), Ascent(samples="all", lr=0.1)]
+)
+def test_no_method_stages_a_model_that_lost_the_rest(trained: Federation, method: Method) -> None:
+    before = trained.evaluate()
+    with pytest.raises(ForgetError, match="rolled back"):
+        trained.forget([1], method=method)
+    assert trained.evaluate() == before
+
+
+def test_a_control_is_never_committed(trained: Federation) -> None:
+    outcome = trained.forget([1], method="mask")
+    with pytest.raises(ForgetError, match="a control that forgets nothing"):
+        outcome.commit()
+    outcome.rollback()
+    assert trained.forgotten == Forgotten()
+
+
+def test_while_an_outcome_is_undecided_nothing_else_happens_in_memory_either() -> None:
+    fed = train()
+    outcome = fed.forget([1])
+    with pytest.raises(ForgetError, match="is staged; commit it or roll it back first"):
+        fed.forget([2])
+    with pytest.raises(ForgetError, match="is staged; commit it or roll it back first"):
+        fed.train()
+    outcome.commit()
+    fed.forget([2]).commit()
+    assert fed.forgotten == Forgotten(labels=(1, 2))
+
+
+# --- what a partner is told ---------------------------------------------------------------------
+
+
+def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
+    trained: Federation,
+) -> None:
+    """Sorted, and chosen under a key: who knows the run's seed cannot try the labels out."""
+    plain = trained.active.transport
+    chosen = []
+    for _ in range(2):
+        recorder = Recorder(plain, keep_tensors=True)
+        trained.active.transport = recorder
+        trained.forget([1], few_shot=5, secret=True).rollback()
+        trained.active.transport = plain
+        entries = recorder.transcripts["passive-1"].entries
+        asked = [e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"]
+        assert all(rows == sorted(rows) for rows in asked)
+        chosen.append(min(asked, key=len))
+    assert chosen[0] != chosen[1]
+
+
+def test_a_secret_request_does_not_use_a_method_that_names_the_rows(trained: Federation) -> None:
+    for method in (Deep(), Ascent(samples="all")):
+        with pytest.raises(ForgetError, match="would not be secret"):
+            trained.forget([1], method=method, secret=True)
+    trained.forget([1], method=Deep(rows="all"), secret=True).rollback()
+
+
+def test_a_label_forgotten_quickly_can_be_forgotten_in_depth() -> None:
+    fed = train()
+    fed.forget([1]).commit()
+    fed.forget([1], method=Deep(), again=True).commit()
+    assert fed.forgotten == Forgotten(labels=(1,))
+    assert fed.evaluate().per_label_accuracy[1] == 0.0
+
+
+def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: Path) -> None:
+    """The best version from before the request knew the label, so it is no longer the best."""
+    fed = Federation.local(
+        "digits", model="convnet", folder=tmp_path / "run", epochs=12, patience=3, seed=0
+    )
+    with pytest.raises(Enough):
+        fed.train(watchers=[Stop()])
+    fed = Federation.open(tmp_path / "run")
+    fed.forget([1]).commit()
+    progress = fed.train()
+    assert progress.finished
+    again = Federation.open(tmp_path / "run")
+    assert again.evaluate() == fed.evaluate()
+    assert again.evaluate().per_label_accuracy[1] == 0.0
+    assert again.active.facts(again.active.common_versions()[-1])["progress"]["finished"]
 
 
 # --- one request after another ------------------------------------------------------------------
@@ -184,14 +278,6 @@ def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
 def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> None:
     """A run that was stopped after two of six epochs, forgets, and then trains to its end."""
     fed = Federation.local("digits", model="convnet", folder=tmp_path / "run", epochs=6, seed=0)
-
-    class Enough(Exception):
-        """Stops a training between two epochs."""
-
-    class Stop(Watcher):
-        def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:
-            if epoch.epoch == 2:
-                raise Enough
 
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
@@ -320,7 +406,7 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
     among, apart = (set(rows.tolist()) for rows in task.covers(request))
     assert listed <= among
     assert not among & apart
-    assert len(among) == 320
+    assert len(among) == len(apart) == 300
     erasure.run_request(fed, task, request, People(helper=3, passes=3)).rollback()
     allowed = {frozenset(among), frozenset(apart)}
     own = fed.holdings.rows
@@ -332,3 +418,57 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
             assert any(rows <= whole for whole in allowed)
             # A batch is drawn at random from its cover, so no batch is made of the people alone.
             assert len(rows & listed) <= len(rows) / 3
+
+
+def test_people_need_a_cover_and_strangers(trained: Federation) -> None:
+    train_rows = trained.holdings.rows.train.tolist()
+    with pytest.raises(ForgetError, match="Two covers of 1000 rows to hide 5 people in do not fit"):
+        trained.forget(ids=[str(row) for row in train_rows[:5]], cover=1000)
+    with pytest.raises(ForgetError, match="ask for fewer people at a time"):
+        trained.forget(ids=[str(row) for row in train_rows[:100]])
+    fed = train(public=0)
+    with pytest.raises(ForgetError, match="the public set holds training rows"):
+        fed.forget(ids=[str(fed.holdings.rows.train[0].item())])
+
+
+def test_people_whose_label_is_gone_are_named() -> None:
+    fed = train()
+    fed.forget([1]).commit()
+    rows = fed.holdings.rows.train
+    row = rows[fed.holdings.labels[rows] == 1][0].item()
+    with pytest.raises(ForgetError, match=f"The label of '{row}' was already forgotten"):
+        fed.forget(ids=[str(row)])
+
+
+def test_a_number_is_a_name_first_and_no_place_in_a_list_of_numbers() -> None:
+    assert find_labels(["2"], ("3", "2", "1", "0"), Forgotten()) == [1]
+    assert find_labels(["2"], ("cat", "dog", "owl", "fox"), Forgotten()) == [2]
+    with pytest.raises(ForgetError, match="Unknown label '0'"):
+        find_labels(["0"], ("1", "2", "3"), Forgotten())
+
+
+def test_public_files_with_training_rows_in_them_are_disclosed(
+    trained: Federation, tmp_path: Path
+) -> None:
+    x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
+    y = trained.holdings.labels.numpy()
+    for rows, told in ((trained.holdings.rows.test, False), (trained.holdings.rows.train, True)):
+        some = rows.numpy()[:200]
+        np.savez(tmp_path / "public.npz", x=x[some], y=y[some])
+        task, _ = erasure.plan(trained, labels=[1], public=tmp_path / "public.npz")
+        assert task.public.disclosed == told
+
+
+def test_a_ledger_that_was_cut_off_is_missed(tmp_path: Path) -> None:
+    fed = Federation.local("digits", model="mlp", folder=tmp_path / "run", epochs=2)
+    fed.train()
+    fed.forget([1]).commit()
+    erasure.purge(fed)
+    assert len(erasure.ledgers(fed)["passive-1"]) == 2
+    path = tmp_path / "run/passive-1/ledger.jsonl"
+    path.write_text(path.read_text().splitlines(keepends=True)[0])
+    with pytest.raises(CheckpointError, match="passive-1/ledger.jsonl' was cut off"):
+        erasure.ledgers(fed)
+    path.unlink()
+    with pytest.raises(CheckpointError, match="passive-1/ledger.jsonl' was cut off"):
+        erasure.ledgers(fed)

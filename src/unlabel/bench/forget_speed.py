@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from unlabel.bench.forgetting import read_method
+from unlabel.bench.forgetting import key_of, read_method
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.federation import Federation
 
@@ -59,7 +59,8 @@ def run(settings: ForgetSpeedSettings, say: Callable[[str], None]) -> dict[str, 
     results = []
     for number in range(1 + settings.repeats):
         say(f"forgetting, {'cold' if number == 0 else f'warm {number}'}")
-        outcome = federation.forget([settings.label], method=read_method(settings.method))
+        key = key_of(settings.seed, settings.label)
+        outcome = federation.forget([settings.label], method=read_method(settings.method), key=key)
         outcome.rollback()
         results.append(outcome.result)
     cold, warm = results[0], results[1:] or results

@@ -88,6 +88,10 @@ class Records:
                 return line
         return None
 
+    def own(self) -> list[dict[str, Any]]:
+        """Return the lines of this recipe; a file may hold those of others."""
+        return [line for line in self.lines if line["recipe"] == self._recipe]
+
     def add(self, **line: Any) -> None:
         """Keep a line at once, so that an interruption loses nothing."""
         kept = {"recipe": self._recipe, **line}
@@ -218,7 +222,9 @@ def _forget(
         stay, gone = _accuracies(federation, labels)
         records.add(**line, retained=stay, forgotten=gone, **_probe(federation, labels))
         return
-    outcome = federation.forget(labels, method=read_method(method))
+    outcome = federation.forget(
+        labels, method=read_method(method), key=key_of(seed, request), **_samples(method)
+    )
     result = outcome.result
     line |= {
         "retained": result.retained_accuracy.after,
@@ -252,6 +258,20 @@ def read_method(text: str) -> Method:
     start = kind().presets()[preset].method if preset else kind()
     made: Method = parse_settings(kind, words, start)
     return made
+
+
+def _samples(method: str) -> dict[str, Any]:
+    """Return how many samples go with the preset that a method names."""
+    name, _, preset = method.split(":")[0].partition("@")
+    if not preset:
+        return {}
+    found = METHODS.get(name)().presets()[preset]
+    return {"few_shot": found.few_shot, "retained": found.retained}
+
+
+def key_of(*what: object) -> str:
+    """Return a key for a request that can be repeated; a real one is random."""
+    return sha256("/".join(map(str, what)).encode())
 
 
 def _labels(request: str) -> tuple[int, ...]:
@@ -292,7 +312,7 @@ def summary(settings: ForgettingSettings, records: Records) -> list[dict[str, An
     """Return one line a method and kind of request: means and spread over requests and seeds."""
     found = []
     for method in ("original", *settings.methods, *settings.frontier, "retrained"):
-        lines = [line for line in records.lines if line.get("method") == method]
+        lines = [line for line in records.own() if line.get("method") == method]
         found += [
             _summarise(records, method, [x for x in lines if _size(x) == count])
             for count in sorted({_size(line) for line in lines})
@@ -352,7 +372,7 @@ def _at_rate_0(line: dict[str, Any]) -> float:
 def _mean(records: Records, method: str, request: str, name: str) -> float | None:
     values = [
         x[name]
-        for x in records.lines
+        for x in records.own()
         if x.get("method") == method and x.get("request") == request and name in x
     ]
     return mean(values) if values else None

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.bench.forgetting import read_method
+from unlabel.bench.forgetting import key_of, read_method
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import load_dataset
 from unlabel.data.dataset import Array
@@ -77,7 +77,9 @@ def run(settings: PeopleSettings, say: Callable[[str], None]) -> dict[str, Any]:
                 _note(found, accuracies, "original", original, world, request)
                 _note(found, accuracies, "retrained", retrained, world, request)
                 ids = [str(row) for row in request]
-                outcome = original.forget(ids=ids, method=read_method(settings.method))
+                outcome = original.forget(
+                    ids=ids, method=read_method(settings.method), key=key_of(seed, number)
+                )
                 seconds.append(outcome.result.seconds)
                 _note(found, accuracies, "forgotten", original, world, request)
                 outcome.rollback()

@@ -20,7 +20,7 @@ from typing import Any, get_args
 import torch
 
 from unlabel import erasure
-from unlabel.bench.forgetting import read_method
+from unlabel.bench.forgetting import key_of, read_method
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
@@ -112,7 +112,7 @@ def make_wrong(
     keep   samples of each other label that are left, in the way `out`
 
     >>> rows = torch.arange(8)
-    >>> public = PublicSet("main", rows, rows // 4, False, "an example")
+    >>> public = PublicSet("main", rows, rows // 4, tuple("abcdefgh"), False, "an example")
     >>> make_wrong(public, 0, 0.5, "out", count=2, keep=1, seed=0).labels.sort().values.tolist()
     [0, 0, 1, 1, 1]
     """
@@ -147,6 +147,7 @@ def _forget(
             few_shot=settings.few_shot,
             retained=settings.retained,
             robust=robust,  # type: ignore[arg-type]
+            key=key_of(key["seed"], key["label"]),
         )
         public = make_wrong(
             task.public,

@@ -22,6 +22,8 @@ from unlabel.forget import (
     Result,
     Robust,
     Task,
+    expect_fits,
+    expect_forgets,
 )
 from unlabel.words import parse_settings
 
@@ -94,9 +96,16 @@ def forget(
     cover: Annotated[
         int,
         typer.Option(
-            help="Least rows among which people are asked for (--ids).", rich_help_panel=HOW
+            help="Rows among which people are asked for (--ids); by default what suits the data.",
+            rich_help_panel=HOW,
         ),
-    ] = 1000,
+    ] = 0,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again", help="Forget a forgotten label once more, in depth.", rich_help_panel=WHAT
+        ),
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
     record: Annotated[
         bool, typer.Option("--record", help="Each passive party keeps a transcript.")
@@ -132,10 +141,14 @@ def forget(
         robust=robust,  # type: ignore[arg-type]
         secret=secret,
         cover=cover,
+        again=again,
     )
+    expect_fits(task, request, made, name)
     if dry_run:
         _explain(task, request, name, made, json=json)
         return
+    if commit:
+        expect_forgets(name)
     with StepBar(messages, "forgetting") as bar:
         outcome = erasure.run_request(federation, task, request, made, bar.step)
     if commit:
@@ -172,7 +185,8 @@ def _explain(task: Task, request: Request, name: str, method: Method, *, json: b
         "public": task.public.source,
         "disclosed": task.public.disclosed,
         "duplicates": shots.duplicates,
-        "suspects": [{"row": s.row, "score": s.score} for s in shots.suspects],
+        "suspects": [{"id": s.id, "score": s.score} for s in shots.suspects],
+        "cover": len(task.covers(request)[0]),
         "tells_partners": method.discloses,
         "staged": False,
         "dry_run": True,
@@ -205,12 +219,16 @@ def _show(result: Result, run: Path, *, committed: bool) -> None:
         messages.print(f"{percent(result.drift_share)} of it is drift of the normalisation.")
     if result.suspects:
         messages.print(
-            f"{len(result.suspects)} public samples may carry a wrong label; the worst is row "
-            f"{result.suspects[0]['row']} (score {result.suspects[0]['score']:.2f}). "
+            f"{len(result.suspects)} public samples may carry a wrong label; the worst is "
+            f"'{result.suspects[0]['id']}' (score {result.suspects[0]['score']:.2f}). "
             f"--robust drop leaves them out."
         )
     if result.disclosed:
         messages.print("The public samples are training rows, so partners learn who they are.")
+    messages.print(f"Partners learn: {result.tells_partners}.")
+    if result.method in METHODS and not METHODS.get(result.method).forgets:
+        messages.print(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
+        return
     if committed:
         messages.print(f"Committed. Next: unlabel purge {run}")
     else:

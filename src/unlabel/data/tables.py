@@ -163,7 +163,7 @@ def _read_values(path: Path, frame: pd.DataFrame, columns: list[str]) -> Array:
 
 
 def read_ids(path: Path) -> list[str]:
-    """Read the ids of a request: a CSV file with a column `id`, or with a single column."""
+    """Read the ids of a request: a CSV file with a column `id`."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             head, *lines = [line for line in csv.reader(file) if line]
@@ -171,9 +171,12 @@ def read_ids(path: Path) -> list[str]:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
     except (ValueError, csv.Error) as error:
         raise DataError(f"'{path}' is not a readable CSV file.") from error
-    if "id" not in head and len(head) > 1:
-        raise DataError(f"'{path}' has no column 'id'; it has {', '.join(head)}.")
-    column = head.index("id") if "id" in head else 0
+    if "id" not in head:
+        raise DataError(
+            f"'{path}' has no column 'id'; its first line is {', '.join(head)[:60]!r} and must "
+            f"name the columns."
+        )
+    column = head.index("id")
     if any(len(line) <= column for line in lines):
         raise DataError(f"'{path}' is not a readable CSV file.")
     ids = [line[column].strip() for line in lines if line[column].strip()]

@@ -1,11 +1,11 @@
 """One method of forgetting a file, and the transaction they all end in."""
 
 from unlabel.forget.files import read_public
-from unlabel.forget.method import METHODS, Method, Preset, Work
+from unlabel.forget.method import METHODS, Method, Preset, Work, watch_nothing
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
-from unlabel.forget.run import Change, Result, Task, forget, take_back
-from unlabel.forget.transaction import PartyStatus, Transaction
+from unlabel.forget.run import Change, Result, Task, expect_fits, forget, take_back
+from unlabel.forget.transaction import PartyStatus, Transaction, expect_forgets
 
 __all__ = [
     "METHODS",
@@ -23,10 +23,13 @@ __all__ = [
     "Task",
     "Transaction",
     "Work",
+    "expect_fits",
+    "expect_forgets",
     "find_labels",
     "find_people",
     "forget",
     "public_from_training",
     "read_public",
     "take_back",
+    "watch_nothing",
 ]

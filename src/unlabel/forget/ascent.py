@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unlabel.forget.method import METHODS, Method, Work, steady
-from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within
+from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within, shares
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect, one_of
 from unlabel.wire import Mode
@@ -62,6 +62,10 @@ class Ascent(Method):
     def control(self) -> Method | None:
         """Return the same run at rate 0: what it forgets, the drift of normalisation forgets."""
         return replace(self, lr=0.0, weight_decay=0.0) if self.batchnorm == "drift" else None
+
+    def names_rows(self) -> bool:
+        """Return whether every row of the label is asked for."""
+        return self.samples == "all"
 
     def run(self, work: Work) -> None:
         """Alternate ascent and recovery, an epoch at a time."""
@@ -122,10 +126,10 @@ class _Objective:
         self._matrix = None if mixing is None else mixing[0]
         target = F.one_hot(labels, work.count).float()
         trust = torch.ones_like(labels, dtype=torch.float32) if weights is None else weights
-        if mixing is not None:
-            matrix, often = mixing
-            target, trust = matrix @ target, often * (matrix @ trust)
-        self._target, self._shares = target, trust / trust.sum()
+        if mixing is None:
+            self._target, self._shares = target, trust / trust.sum()
+        else:
+            self._target, self._shares = mixing[0] @ target, shares(*mixing, trust)
 
     def __call__(self, embeddings: list[Tensor]) -> Tensor:
         """Return the loss of the embeddings of the samples."""

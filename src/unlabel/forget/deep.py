@@ -57,6 +57,10 @@ class Deep(Method):
         expect("lr", self.lr, self.lr >= 0, "0 or more")
         expect("heads", self.heads, self.heads >= 0, "0 or more")
 
+    def names_rows(self) -> bool:
+        """Return whether the forgotten rows are left out."""
+        return self.rows == "retained"
+
     def run(self, work: Work) -> None:
         """Ask the old model once, renew, then distil."""
         active = work.active

@@ -16,8 +16,8 @@ from unlabel.train import RunConfig
 
 def read_public(
     config: RunConfig, path: Path, names: Sequence[str]
-) -> tuple[dict[str, Features], Tensor]:
-    """Return each party's part of a public set and its labels.
+) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
+    """Return each party's part of a public set, its labels and its ids.
 
     For a run of a dataset it is an .npz file with `x` and `y`; for a run of tables a folder with a
     table a party, named after the party, the active one's with the label column.
@@ -29,7 +29,7 @@ def read_public(
 
 def _from_npz(
     config: RunConfig, path: Path, names: Sequence[str]
-) -> tuple[dict[str, Features], Tensor]:
+) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
     from unlabel.data.npz import load_npz
 
     if not path.is_file():
@@ -37,12 +37,13 @@ def _from_npz(
     dataset = load_npz(path, config.split == "views")
     parts = split_array(dataset.x, dataset.layout, config.parties, active_part=config.active_part)
     labels = _numbers([dataset.labels[n] for n in dataset.y.tolist()], names, path)
-    return {name: Features(part) for name, part in parts.items()}, labels
+    ids = tuple(str(number) for number in range(len(labels)))
+    return {name: Features(part) for name, part in parts.items()}, labels, ids
 
 
 def _from_tables(
     config: RunConfig, folder: Path, names: Sequence[str]
-) -> tuple[dict[str, Features], Tensor]:
+) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
     from dataclasses import replace
 
     from unlabel.train.loading import match_tables, table_features
@@ -62,7 +63,8 @@ def _from_tables(
     given = tables[ACTIVE].labels
     if given is None:
         raise DataError(f"The active party's table in '{folder}' has no labels.")
-    return table_features(tables), _numbers(given.tolist(), names, folder)
+    ids = tuple(str(text) for text in tables[ACTIVE].ids.tolist())
+    return table_features(tables), _numbers(given.tolist(), names, folder), ids
 
 
 def _find(folder: Path, party: str) -> Path:

@@ -21,6 +21,7 @@ class Mask(Method):
 
     about: ClassVar[str] = "control: hides the output, forgets nothing"
     discloses: ClassVar[str] = "nothing"
+    forgets: ClassVar[bool] = False
 
     def run(self, work: Work) -> None:
         """Mute the outputs."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import ClassVar
 
@@ -27,15 +26,21 @@ class Method(ABC):
     about      one line for people
     discloses  what it tells the passive parties beyond what training tells them
     people     whether it forgets the labels of people; else it forgets whole labels
+    forgets    whether it forgets at all; what does not cannot be committed
     """
 
     about: ClassVar[str]
     discloses: ClassVar[str]
     people: ClassVar[bool] = False
+    forgets: ClassVar[bool] = True
 
     @abstractmethod
     def run(self, work: Work) -> None:
         """Forget, by moving the parties' models."""
+
+    def names_rows(self) -> bool:
+        """Return whether the rows that are asked for, or left out, are those of the label."""
+        return False
 
     def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""
@@ -58,7 +63,7 @@ class Preset:
 METHODS: Registry[type[Method]] = Registry("method", package="unlabel.forget")
 
 
-def _look_away(step: int, steps: int, note: str) -> None:
+def watch_nothing(step: int, steps: int, note: str) -> None:
     """Watch nothing."""
 
 
@@ -95,7 +100,7 @@ class Work:
     count: int
     batch: int = 64
     seed: int = 0
-    watch: Callable[[int, int, str], None] = _look_away
+    watch: Callable[[int, int, str], None] = watch_nothing
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
 
@@ -128,6 +133,16 @@ class Work:
             )
         )
 
+    def move_shots(self, objective: Callable[[list[Tensor]], Tensor]) -> Tensor:
+        """Take one joint step on all few-shot samples, normalisation frozen."""
+        rows, places = self.shots.sent()
+        return self.move(
+            rows,
+            lambda embeddings: objective([values[places] for values in embeddings]),
+            mode="frozen",
+            table=self.shots.table,
+        )
+
     def move(
         self,
         rows: Tensor,
@@ -158,18 +173,6 @@ class Work:
                 f"the retained few-shot samples keep their label; it was rolled back. Lower the "
                 f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
             )
-
-    def original_top(self) -> Callable[[Sequence[Tensor]], Tensor]:
-        """Return the top model as it is now, as a function that will not move."""
-        module = copy.deepcopy(self.active.top.module).eval().requires_grad_(False)
-        place = self.active.top.place
-
-        def apply(embeddings: Sequence[Tensor]) -> Tensor:
-            with torch.no_grad(), place.autocast():
-                logits: Tensor = module(list(embeddings)).float()
-            return logits
-
-        return apply
 
     def without(self, logits: Tensor) -> Tensor:
         """Return the distribution with the forgotten labels masked and the rest renormalised."""

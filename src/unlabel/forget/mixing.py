@@ -44,6 +44,18 @@ def mixer(pairs: Tensor, lambdas: Sequence[float], count: int) -> tuple[Tensor, 
     return torch.cat(parts), torch.cat(times)
 
 
+def shares(matrix: Tensor, often: Tensor, trust: Tensor) -> Tensor:
+    """Return the weight of each mixed sample in a mean: how often it occurs, times the trust in
+    both samples it is made of.
+
+    >>> shares(torch.tensor([[1.0, 0.0], [0.5, 0.5]]), torch.ones(2), torch.tensor([1.0, 0.25]))
+    tensor([0.8000, 0.2000])
+    """
+    both = ((matrix > 0).float() @ trust.clamp_min(1e-6).log()).exp()
+    weights = often * both
+    return weights / weights.sum()
+
+
 def pairs_within(labels: Tensor) -> Tensor:
     """Return all ordered pairs (i, j) of samples of one label, i = j among them.
 

@@ -29,8 +29,9 @@ ALLOWED_LOSS = 0.03
 class People(Method):
     """Forget the labels of listed people, not their class.
 
-    F is the trained model, L the listed rows, A and B two random covers of other training rows, V
-    the public rows with labels y, M the model that moves, p_M(x) = softmax M(x).
+    F is the trained model, L the listed rows, A and B two random covers of other training rows (A
+    as large as B with L in it), V the public rows with labels y, M the model that moves, and
+    p_M(x) = softmax M(x).
 
     1. Helper G: all models drawn anew, trained on A alone. It has met no label of L. Then every
        party returns to F.
@@ -47,7 +48,8 @@ class People(Method):
     the one at which the mean confidence in the top label is the reference's.
 
     Listed rows are asked for only among the rows of B, A holds none of them: which rows are asked
-    for does not name them. What the gradients' size gives away is another matter.
+    for does not name them. What the gradients' size gives away is another matter, and so is a
+    later training, which leaves them out.
 
     helper        passes over A
     passes        passes over L and B
@@ -161,13 +163,14 @@ class Held:
     """The public rows: people the model has never seen, with labels."""
 
     def __init__(self, work: Work) -> None:
-        self._active, self._public = work.active, work.public
-        self._rows = work.public.rows.to(work.active.device)
-        self.labels = work.public.labels.to(work.active.device)
+        public = work.public.without(work.gone)
+        self._active, self._table = work.active, public.table
+        self._rows = public.rows.to(work.active.device)
+        self.labels = public.labels.to(work.active.device)
 
     def logits(self) -> Tensor:
         """Return what the model says of them now."""
-        return self._active.logits(self._rows, table=self._public.table)
+        return self._active.logits(self._rows, table=self._table)
 
 
 def level(logits: Tensor, labels: Tensor, reference: Tensor) -> float:

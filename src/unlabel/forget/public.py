@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -16,6 +16,8 @@ Robust = Literal["none", "drop", "weight"]
 
 #: A sample is suspected of a wrong label where the model gives its label less than this.
 SUSPECT = 0.1
+#: Samples a label that are looked at for each one that is wanted.
+SEEN = 5
 #: Embeddings nearer than this, relative to their length, are those of one sample held twice.
 SAME = 1e-5
 
@@ -27,13 +29,15 @@ class PublicSet:
     table      where the parties find them: a table of their own, or rows of the training table
     rows       their rows in that table
     labels     their labels
-    disclosed  whether they were trained on, so that using them names members
+    ids        what their owners call them
+    disclosed  whether some were trained on, so that using them names members
     source     in words, for the outcome
     """
 
     table: str
     rows: Tensor
     labels: Tensor
+    ids: tuple[str, ...]
     disclosed: bool
     source: str
 
@@ -41,16 +45,21 @@ class PublicSet:
         return len(self.rows)
 
     def take(self, kept: Tensor) -> PublicSet:
-        """Return a part of the set, by position."""
-        return PublicSet(
-            self.table, self.rows[kept], self.labels[kept], self.disclosed, self.source
-        )
+        """Return a part of the set, by position or by a mask."""
+        places = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
+        ids = tuple(self.ids[place] for place in places.tolist())
+        return replace(self, rows=self.rows[places], labels=self.labels[places], ids=ids)
+
+    def without(self, labels: Sequence[int]) -> PublicSet:
+        """Return the samples of all other labels."""
+        return self.take(~torch.isin(self.labels, torch.tensor(list(labels))))
 
 
 @dataclass(frozen=True)
 class Suspect:
     """A sample whose label the model does not believe: score = 1 - p(label)."""
 
+    id: str
     row: int
     label: int
     score: float
@@ -71,6 +80,16 @@ class Shots:
     suspects: tuple[Suspect, ...] = ()
     duplicates: int = 0
 
+    def sent(self) -> tuple[Tensor, Tensor]:
+        """Return the rows as they are asked for, and the place of each sample among them.
+
+        They go out in the order of their numbers, which does not tell forgotten from retained.
+        """
+        rows, order = self.rows.sort()
+        places = torch.empty_like(order)
+        places[order] = torch.arange(len(order), device=order.device)
+        return rows, places
+
 
 def draw_shots(
     active: ActiveParty,
@@ -82,18 +101,19 @@ def draw_shots(
     few_shot: int,
     retained: int,
     robust: Robust = "none",
-    seed: int = 0,
+    key: str = "",
 ) -> Shots:
     """Choose the samples of a request and look at them through the model as it is.
 
     labels  to forget now
     gone    forgotten earlier; their samples are not used
+    key     of the request: nobody else can tell the choice from another label's
     """
-    public = public.take((~torch.isin(public.labels, torch.tensor(list(gone)))).nonzero()[:, 0])
-    generator = Stream(seed, "few-shot").generator("/".join(map(str, labels)))
-    public = public.take(torch.randperm(len(public), generator=generator))
+    public = _some(public.without(gone), SEEN * max(few_shot, retained), key)
     probabilities, same = _look(active, public)
     public, probabilities = public.take(~same), probabilities[~same]
+    order = torch.randperm(len(public), generator=Stream(0, "few-shot").generator(key))
+    public, probabilities = public.take(order), probabilities[order]
     trust = probabilities.gather(1, public.labels[:, None])[:, 0]
     suspected = trust < SUSPECT
     kept = ~suspected if robust == "drop" else torch.ones_like(suspected)
@@ -113,18 +133,29 @@ def draw_shots(
     order = torch.cat(chosen)
     forgotten = torch.isin(public.labels[order], torch.tensor(list(labels)))
     order = torch.cat([order[forgotten], order[~forgotten]])
+    suspects = [
+        Suspect(
+            public.ids[i], int(public.rows[i]), int(public.labels[i]), round(1 - trust[i].item(), 4)
+        )
+        for i in suspected.nonzero()[:, 0].tolist()
+    ]
     return Shots(
         table=public.table,
         rows=public.rows[order].to(active.device),
         labels=public.labels[order].to(active.device),
         weights=(trust[order] if robust == "weight" else torch.ones(len(order))).to(active.device),
         forgotten=int(forgotten.sum()),
-        suspects=tuple(
-            Suspect(int(public.rows[i]), int(public.labels[i]), round(1 - trust[i].item(), 4))
-            for i in suspected.nonzero()[:, 0].tolist()
-        ),
+        suspects=tuple(sorted(suspects, key=lambda suspect: -suspect.score)),
         duplicates=int(same.sum()),
     )
+
+
+def _some(public: PublicSet, most: int, key: str) -> PublicSet:
+    """Return no more than `most` samples a label, so that a large set costs no more to look at."""
+    order = torch.randperm(len(public), generator=Stream(0, "looked-at").generator(key))
+    labels = public.labels[order]
+    chosen = [order[labels == label][:most] for label in labels.unique().tolist()]
+    return public.take(torch.cat(chosen).sort().values if chosen else order)
 
 
 def _look(active: ActiveParty, public: PublicSet) -> tuple[Tensor, Tensor]:
@@ -142,10 +173,13 @@ def _look(active: ActiveParty, public: PublicSet) -> tuple[Tensor, Tensor]:
     return probabilities, same
 
 
-def public_from_training(labels: Tensor, train: Tensor, per_label: int, *, seed: int) -> PublicSet:
+def public_from_training(
+    labels: Tensor, ids: Sequence[str], train: Tensor, per_label: int, *, seed: int
+) -> PublicSet:
     """Take the public set from the training rows, as the paper does; its members are disclosed."""
     generator = Stream(seed, "public").generator("training")
     order = train[torch.randperm(len(train), generator=generator)]
     chosen = [order[labels[order] == label][:per_label] for label in labels.unique().tolist()]
-    rows = torch.cat(chosen)
-    return PublicSet("main", rows, labels[rows], True, "training rows, disclosed as members")
+    rows = torch.cat(chosen).sort().values
+    source = "training rows, disclosed as members"
+    return PublicSet("main", rows, labels[rows], tuple(ids[r] for r in rows.tolist()), True, source)

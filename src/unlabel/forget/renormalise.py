@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unlabel.forget.method import METHODS, Method, Work, steady
-from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within
+from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within, shares
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect
 
@@ -21,8 +21,8 @@ class Renormalise(Method):
 
     Let q(h) be the ORIGINAL model's output on embeddings h with the forgotten labels masked and
     the rest renormalised, p the model that moves, M_u all mixed pairs of samples of one forgotten
-    label, M_r all mixed pairs of retained samples, H0 the original embeddings. Every joint step
-    descends
+    label, M_r all mixed pairs of retained samples (beyond `mixing.MOST`, so many at random), H0 the
+    original embeddings. Every joint step descends
 
         KL(q(M_u H0) || p(M_u H)) + KL(q(M_r H0) || p(M_r H))
             + hold x sum over parties of |H_r - H0_r|^2 / |H0_r|^2
@@ -67,9 +67,8 @@ class Renormalise(Method):
         """Take joint steps until the few-shot samples say that the label is gone."""
         work.tune(steady(self.top_lr, self.momentum), steady(self.bottom_lr, self.momentum))
         objective = JointObjective(work, self.lambdas, self.hold)
-        shots = work.shots
         for step in range(self.steps):
-            work.move(shots.rows, objective, mode="frozen", table=shots.table)
+            work.move_shots(objective)
             # A look reads figures back from the device, so it is not taken at every step.
             if (step + 1) % self.look == 0 or step + 1 == self.steps:
                 seen = objective.look()
@@ -108,9 +107,10 @@ class JointObjective:
         # One matrix for all mixed samples: one product and one pass of the top a step.
         self._matrix = torch.block_diag(forget, retain)
         self._forget = len(forget)
-        trust = torch.cat([some, others]) * (self._matrix @ shots.weights)
-        shares = [part / part.sum() for part in trust.split([len(forget), len(retain)])]
-        self._shares = torch.cat(shares)
+        trusts = shots.weights.split([count, rest])
+        self._shares = torch.cat(
+            [shares(forget, some, trusts[0]), shares(retain, others, trusts[1])]
+        )
         self._start: list[Tensor] | None = None
 
     def __call__(self, embeddings: list[Tensor]) -> Tensor:

@@ -92,7 +92,7 @@ def commit_to(what: dict[str, Any], key: str) -> str:
 
 
 def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten) -> list[int]:
-    """Return the numbers of labels given by name, or by number where no name fits.
+    """Return the numbers of labels given by name, or by number where no name is a number.
 
     >>> find_labels(["cat", 2], ("cat", "dog", "owl"), Forgotten())
     [0, 2]
@@ -102,7 +102,7 @@ def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgott
         text = str(label)
         if text in names:
             number = list(names).index(text)
-        elif text.isdecimal() and int(text) < len(names):
+        elif text.isdecimal() and int(text) < len(names) and not any(map(str.isdecimal, names)):
             number = int(text)
         else:
             raise ForgetError(unknown("label", text, names))

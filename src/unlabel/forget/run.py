@@ -19,8 +19,8 @@ from unlabel.party import ActiveParty, Stream, own_randomness
 from unlabel.train import evaluate
 from unlabel.wire import Recorder, Rollback
 
-#: Rows of a cover for each person that a request names.
-COVER = 10
+#: Rows of a cover for each person that a request names, and in all.
+COVER, LEAST = 10, 1000
 
 Watch = Callable[[int, int, str], None]
 
@@ -42,7 +42,9 @@ class Result:
     confidence          mean probability of the people's old labels, None for whole labels
     seconds             from the first to the last message: choosing samples and forgetting,
                         without the measurements here and without staging
-    transcript_bytes    both ways, over all parties
+    transcript_bytes    both ways, over all parties, of choosing samples and forgetting
+    tells_partners      what the method tells the passive parties beyond what training does
+    cover               rows among which people were asked for, 0 for whole labels
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
 
@@ -64,6 +66,8 @@ class Result:
     suspects: tuple[dict[str, Any], ...]
     duplicates: int
     drift_share: float | None
+    tells_partners: str
+    cover: int
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,8 @@ class Task:
     train, test  rows of the training table
     names        of the labels
     gone         what was forgotten earlier
-    cover        least rows of the covers in which people are asked for
+    cover        rows of the covers in which people are asked for, ten a person at least; 0 is
+                 `LEAST`, or half of the training rows where there are fewer
     """
 
     active: ActiveParty
@@ -86,7 +91,7 @@ class Task:
     retained: int = 3
     robust: Robust = "none"
     batch: int = 64
-    cover: int = 1000
+    cover: int = 0
     seed: int = 0
 
     def shots(self, request: Request) -> Shots:
@@ -100,7 +105,7 @@ class Task:
             few_shot=self.few_shot,
             retained=self.retained,
             robust=self.robust,
-            seed=self.seed,
+            key=request.key,
         )
 
     def work(self, request: Request, shots: Shots, watch: Watch) -> Work:
@@ -142,19 +147,30 @@ class Task:
             none = torch.empty(0, dtype=torch.int64)
             return none, none
         rows = torch.tensor(request.rows)
-        others = self.train[~torch.isin(self.train, torch.tensor([*request.rows, *self.gone.rows]))]
-        past = torch.isin(self.active.labels.cpu()[others], torch.tensor(self.gone.labels))
-        others = others[~past]
-        size = min(max(self.cover, COVER * len(rows)), len(others) // 2)
-        if size < self.batch:
+        past = torch.isin(self.active.labels.cpu()[self.train], torch.tensor(self.gone.labels))
+        free = self.train[~past & ~torch.isin(self.train, rows)]
+        size = self._cover_size(len(rows), len(free))
+        # Drawn under the request's key: a partner that knows the run's seed cannot repeat it.
+        draw = Stream(self.seed, "cover").generator(request.key)
+        order = free[torch.randperm(len(free), generator=draw)]
+        # The helper learns labels, and those of people of earlier requests are gone.
+        taught = order[~torch.isin(order, torch.tensor(self.gone.rows))][:size]
+        others = order[~torch.isin(order, taught)][: size - len(rows)]
+        return torch.cat([rows, others]).sort().values, taught.sort().values
+
+    def _cover_size(self, people: int, free: int) -> int:
+        """Return how many rows each cover has: enough to hide in, or an error that says so."""
+        least = max(self.cover, COVER * people, self.batch)
+        most = (free + people) // 2
+        # Unless told a size, a small dataset gives what it has, ten rows a person at least.
+        wanted = least if self.cover else max(COVER * people, self.batch, min(LEAST, most))
+        if wanted > most:
             raise ForgetError(
-                f"Only {len(others)} other training rows are left to hide the people among, and "
-                f"{2 * self.batch} are needed."
+                f"Two covers of {wanted} rows to hide {people} people in do not fit into "
+                f"{free + people} training rows; ask for fewer people at a time, or a smaller "
+                f"--cover."
             )
-        draw = Stream(self.seed, "cover").generator(request.id)
-        order = others[torch.randperm(len(others), generator=draw)]
-        among = torch.cat([rows, order[:size]]).sort().values
-        return among, order[size : 2 * size].sort().values
+        return wanted
 
     def measure(self, request: Request) -> tuple[float | None, float | None, float | None]:
         """Return D_r, y_u and, for people, the confidence in their old labels."""
@@ -178,9 +194,7 @@ def forget(
 
     Where it fails, every party is as it was before.
     """
-    if method.people != bool(request.rows):
-        kind = "the labels of people" if method.people else "whole labels"
-        raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
+    expect_fits(task, request, method, name)
     active = task.active
     plain, recorder = active.transport, Recorder(active.transport)
     saved = active.snapshot()
@@ -190,6 +204,7 @@ def forget(
             before = task.measure(request)
             with _timed(active, recorder) as chosen:
                 shots = task.shots(request)
+            called = _called(task, shots, tuple({*request.labels, *task.gone.labels}))
             control = method.control()
             if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
@@ -198,6 +213,7 @@ def forget(
             work = task.work(request, shots, watch)
             with _timed(active, recorder) as worked:
                 method.run(work)
+            work.expect_alive(_agreement(task, shots, called, work.gone), 0.0)
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
@@ -228,8 +244,41 @@ def forget(
         suspects=tuple({**asdict(s), "label": task.names[s.label]} for s in shots.suspects),
         duplicates=shots.duplicates,
         drift_share=_share(before[1], drift, after[1]),
+        tells_partners=method.discloses,
+        cover=len(work.among),
     )
     return result, saved
+
+
+def expect_fits(task: Task, request: Request, method: Method, name: str) -> None:
+    """Raise where a method cannot carry a request out, or would tell what is to stay secret."""
+    if method.people != bool(request.rows):
+        kind = "the labels of people" if method.people else "whole labels"
+        raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
+    if request.secret and method.names_rows():
+        raise ForgetError(
+            f"Method '{name}' names the forgotten rows to every partner ({method.discloses}), so "
+            f"the request would not be secret; choose another method or setting."
+        )
+    if method.people and task.public.disclosed:
+        raise ForgetError(
+            f"Method '{name}' compares with people nobody trained on, but the public set holds "
+            f"training rows; give others with --public."
+        )
+    task.covers(request)
+
+
+def _called(task: Task, shots: Shots, gone: tuple[int, ...]) -> Tensor:
+    """Return the label each retained few-shot sample gets, among the labels that stay."""
+    rows, places = shots.sent()
+    logits = task.active.logits(rows, table=shots.table)[places][shots.forgotten :]
+    logits[:, list(gone)] = -torch.inf
+    return logits.argmax(1)
+
+
+def _agreement(task: Task, shots: Shots, called: Tensor, gone: tuple[int, ...]) -> float:
+    """Return the share of retained few-shot samples that keep their label."""
+    return float((_called(task, shots, gone) == called).float().mean())
 
 
 def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:

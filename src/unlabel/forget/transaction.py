@@ -23,6 +23,7 @@ from typing import Any
 
 from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import write_atomically, writing
+from unlabel.forget.method import METHODS
 from unlabel.forget.request import Forgotten, Request
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
@@ -102,7 +103,12 @@ class Transaction:
         progress = facts.get("progress")
         if progress is not None:
             # The count of versions goes on from here; what was best before knows the label.
-            progress = {**progress, "version": version, "best_version": None}
+            best = {
+                "best_version": None,
+                "best_accuracy": -1.0,
+                "best_epoch": len(progress["history"]),
+            }
+            progress = {**progress, **best, "version": version}
         self.store.staged.save(
             version,
             self.active.model_state(),
@@ -122,6 +128,7 @@ class Transaction:
         facts = self.staged()
         if facts is None:
             raise ForgetError(NOTHING)
+        expect_forgets(facts["note"]["method"])
         version = self.store.staged.versions()[-1]
         self.store.adopt(version, self.store.staged.digest(version))
         self._finish_commit(version)
@@ -133,8 +140,12 @@ class Transaction:
         self.active.transport.tell(
             {p: Commit(0, request, version, digests[p]) for p in self.active.parties}
         )
-        self.ledger.append("commit", request, facts["note"])
+        self.ledger.append("commit", request, {**facts["note"], "heads": self._heads()})
         self.active.restore(version)
+
+    def _heads(self) -> dict[str, str]:
+        """Return where the others' ledgers end: a line that is cut off later is missed."""
+        return {party: stands.ledger for party, stands in self.standing().items()}
 
     def rollback(self) -> str:
         """Decide against the staged request, and have every party drop it; return its id."""
@@ -172,7 +183,7 @@ class Transaction:
         self.store.keep((version,))
         self.store.staged.keep(())
         also()
-        self.ledger.append("purge", committed[-1], {"version": version})
+        self.ledger.append("purge", committed[-1], {"version": version, "heads": self._heads()})
         return version
 
     def recover(self) -> str:
@@ -236,6 +247,15 @@ class Transaction:
         path = self.store.home / "secrets" / f"{request.id}.json"
         text = json.dumps({**request.what(), "key": request.key})
         write_atomically(path, text.encode(), mode=0o600)
+
+
+def expect_forgets(method: str) -> None:
+    """Raise where a method is a control, which must not pass for an erasure."""
+    if method in METHODS and not METHODS.get(method).forgets:
+        raise ForgetError(
+            f"Method '{method}' is a control that forgets nothing, so it cannot be committed; roll "
+            f"it back."
+        )
 
 
 def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:

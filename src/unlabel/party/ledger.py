@@ -4,7 +4,8 @@
      "previous": "", "hash": ".."}
 
 Each line's hash covers the line and the hash before it, so a line that is changed, dropped or
-moved breaks the chain from there on.
+moved breaks the chain from there on. Lines cut off at the end leave a shorter chain; the active
+party notes where the others' ledgers end, so that this shows too.
 """
 
 from __future__ import annotations

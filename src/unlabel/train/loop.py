@@ -154,7 +154,8 @@ class Training:
         progress.finished = last.epoch >= settings.epochs or stop_early
         if self.active.store is None:
             return
-        return_to_best = settings.patience > 0 and progress.finished and not better
+        kept = progress.best_version is not None
+        return_to_best = settings.patience > 0 and progress.finished and not better and kept
         due = last.epoch % settings.save_every == 0 or progress.finished
         if not return_to_best and (due or (better and settings.patience > 0)):
             progress.version += 1
