@@ -29,13 +29,15 @@ from unlabel.wire import Message, kind_of
 
 #: Quick: what is tested is what happens around the steps.
 METHOD = Renormalise(steps=1)
+#: Decides every draw of a request, so that each one comes to the same weights.
+KEY = "5a" * 32
 FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "chmod")
 
 
 def run_verb(federation: Federation, verb: str, label: str) -> object:
     """Do to a run what a person would."""
     if verb == "forget":
-        return federation.forget([label], method=METHOD)
+        return federation.forget([label], method=METHOD, key=KEY)
     verbs: dict[str, Callable[[Federation], object]] = {
         "commit": erasure.commit,
         "rollback": erasure.rollback,

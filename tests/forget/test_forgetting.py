@@ -467,8 +467,8 @@ def test_a_ledger_that_was_cut_off_is_missed(tmp_path: Path) -> None:
     assert len(erasure.ledgers(fed)["passive-1"]) == 2
     path = tmp_path / "run/passive-1/ledger.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[0])
-    with pytest.raises(CheckpointError, match="passive-1/ledger.jsonl' was cut off"):
+    with pytest.raises(CheckpointError, match=r"passive-1/ledger\.jsonl' was cut off"):
         erasure.ledgers(fed)
     path.unlink()
-    with pytest.raises(CheckpointError, match="passive-1/ledger.jsonl' was cut off"):
+    with pytest.raises(CheckpointError, match=r"passive-1/ledger\.jsonl' was cut off"):
         erasure.ledgers(fed)

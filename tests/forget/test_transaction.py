@@ -255,7 +255,7 @@ def crash(
 def make_ready(run: Path, verb: str) -> Path:
     """Bring a run to where a verb makes sense."""
     if verb != "forget":
-        outcome = Federation.open(run).forget([LABEL], method=crashing.METHOD)
+        outcome = Federation.open(run).forget([LABEL], method=crashing.METHOD, key=crashing.KEY)
         if verb == "purge":
             outcome.commit()
     return run
@@ -268,7 +268,9 @@ def crashes(
     """Return every case after every death, and after every death of a recovery from it."""
     folder = tmp_path_factory.mktemp("crashes")
     base = {name: Path(shutil.copytree(trained, folder / name)) for name in (FIRST, SECOND)}
-    Federation.open(base[SECOND]).forget([EARLIER], method=crashing.METHOD).commit()
+    Federation.open(base[SECOND]).forget(
+        [EARLIER], method=crashing.METHOD, key=crashing.KEY
+    ).commit()
     ready = {
         case: (
             make_ready(
@@ -349,7 +351,7 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
     if erasure.status(federation)["active"].staged:
         assert erasure.commit(federation) in federation_requests(run)
     elif not equal(in_memory(federation), truth.new):
-        federation.forget([LABEL], method=crashing.METHOD).commit()
+        federation.forget([LABEL], method=crashing.METHOD, key=crashing.KEY).commit()
     assert equal(in_memory(federation), truth.new)
     assert erasure.purge(federation) == truth.version + 1
     expect_purged(run, truth.version + 1, truth.earlier)
