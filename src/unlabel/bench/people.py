@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -86,7 +86,10 @@ def run(settings: PeopleSettings, say: Callable[[str], None]) -> dict[str, Any]:
     return {
         "people": len(settings.seeds) * settings.requests * settings.listed,
         "seconds": mean(seconds),
-        "accuracy": {name: _interval(np.array(values)) for name, values in accuracies.items()},
+        "accuracy": {
+            name: _interval([np.array([value]) for value in values])
+            for name, values in accuracies.items()
+        },
         "kinds": {
             kind: {model: _judge(pairs[kind]) for model, pairs in found.items()} for kind in KINDS
         },
@@ -203,14 +206,12 @@ def _judge(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
     The attack sorts people by the confidence in their old label; its success is the probability
     that a listed person stands above a stranger of the same kind (AUC; 1/2 is no success).
     """
-    listed = torch.cat([pair[0] for pair in pairs]).numpy()
-    never = torch.cat([pair[1] for pair in pairs]).numpy()
-    areas = np.concatenate([_ranks(a.numpy(), b.numpy()) for a, b in pairs])
+    listed = [pair[0].numpy() for pair in pairs]
     return {
-        "people": len(listed),
+        "people": sum(map(len, listed)),
         "confidence": _interval(listed),
-        "confidence_of_strangers": _interval(never),
-        "attack_auc": _interval(areas),
+        "confidence_of_strangers": _interval([pair[1].numpy() for pair in pairs]),
+        "attack_auc": _interval([_ranks(a.numpy(), b.numpy()) for a, b in pairs]),
     }
 
 
@@ -222,12 +223,19 @@ def _ranks(listed: Array, never: Array) -> Array:
     return np.asarray((low + high) / 2 / len(ordered))
 
 
-def _interval(values: Array) -> dict[str, float]:
-    """Return the mean and its bootstrap interval of 95 %."""
+def _interval(groups: Sequence[Array]) -> dict[str, float]:
+    """Return the mean and its bootstrap interval of 95 %.
+
+    People of one request share a model, so requests are drawn first, then people within them.
+    """
     rng = np.random.default_rng(0)
-    draws = np.array([rng.choice(values, len(values)).mean() for _ in range(DRAWS)])
+    draws = []
+    for _ in range(DRAWS):
+        chosen = [groups[n] for n in rng.integers(0, len(groups), len(groups))]
+        draws.append(np.concatenate([rng.choice(group, len(group)) for group in chosen]).mean())
     low, high = np.quantile(draws, [0.025, 0.975])
-    return {"mean": float(values.mean()), "low": float(low), "high": float(high)}
+    whole = float(np.concatenate(groups).mean())
+    return {"mean": whole, "low": float(low), "high": float(high)}
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:
