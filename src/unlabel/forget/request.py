@@ -94,7 +94,7 @@ def commit_to(what: dict[str, Any], key: str) -> str:
 def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten) -> list[int]:
     """Return the numbers of labels given by name, or by number where no name is a number.
 
-    >>> find_labels(["cat", 2], ("cat", "dog", "owl"), Forgotten())
+    >>> find_labels(["cat", 2], ("cat", "dog", "owl", "fox"), Forgotten())
     [0, 2]
     """
     found = []
