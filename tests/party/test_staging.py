@@ -438,7 +438,7 @@ def test_as_few_layers_as_hold_the_share_are_drawn_anew(share: float, widths: li
         for weights in module.parameters():
             weights.fill_(7.0)  # beyond anything that is drawn
     learner = Learner(module, OptimiserSettings(), stream=Stream(0, "x"), place=CPU)
-    learner.renew(share, "9f")
+    learner.renew(share)
     drawn = [not layer.weight.eq(7).all() for layer in layers]
     assert drawn == sorted(drawn)
     sizes = [sum(w.numel() for w in layer.parameters()) for layer in layers]

@@ -386,16 +386,26 @@ def _spread(values: Sequence[float]) -> dict[str, float] | None:
 
 def table(result: dict[str, Any]) -> list[list[str]]:
     """Return the summaries as rows for people."""
-    heads = (
-        *("retained", "retained_change", "forgotten", "asr_ratio"),
-        *("residual_linear", "residual_nearest", "seconds"),
-    )
-    rows = [["method", "labels", "runs", *heads]]
+    heads = {
+        "retained": "D_r",
+        "retained_change": "change",
+        "retained_change_worst": "worst",
+        "forgotten": "y_u",
+        "asr_ratio": "ASR ratio",
+        "residual_linear": "linear",
+        "residual_nearest": "nearest",
+        "seconds": "s",
+    }
+    rows = [["method", "labels", "runs", *heads.values()]]
     for line in result["summary"]:
         cells = [line["method"], str(line["labels_a_request"]), str(line["runs"])]
-        cells += [f"{line[h]['mean']:.2f}" if line[h] else "-" for h in heads]
-        rows.append(cells)
+        rows.append([*cells, *(_cell(line[name]) for name in heads)])
     return rows
+
+
+def _cell(found: Any) -> str:
+    value = found["mean"] if isinstance(found, dict) else found
+    return "-" if value is None else f"{value:.2f}"
 
 
 BENCHES.add(

@@ -79,7 +79,7 @@ class Deep(Method):
             weight_decay=self.weight_decay,
         )
         work.tune(settings, settings, steps=steps, renew=self.renew)
-        active.top.renew(1.0, work.request)
+        active.top.renew(1.0)
         widths = [values.shape[1] for values in active.embeddings(rows[:1])]
         heads = Learner(
             nn.ModuleList(nn.Linear(width, work.count) for width in widths),

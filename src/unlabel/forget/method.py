@@ -117,7 +117,7 @@ class Work:
         for half, learner in self.active.learners().items():
             learner.tune(top if half == "top" else bottoms, steps)
             if renew and half == "bottom":
-                learner.renew(renew, self.request)
+                learner.renew(renew)
         self.active.transport.ask(
             Tune(
                 0,

@@ -150,7 +150,7 @@ class People(Method):
         settings = OptimiserSettings(lr=self.lr, weight_decay=self.weight_decay)
         work.tune(settings, settings, steps=passes * a_pass, renew=renew)
         if renew:
-            work.active.top.renew(renew, work.request)
+            work.active.top.renew(renew)
         for number in range(passes):
             before_pass()
             for batch in batches(rows, size, seed=work.seed, epoch=-1 - number):

@@ -83,13 +83,13 @@ class Learner:
         """Move from now on with another, fresh optimiser; the steps of training stay known."""
         self._use(settings, steps)
 
-    def renew(self, share: float, name: str) -> None:
+    def renew(self, share: float) -> None:
         """Draw the last layers anew, as many as hold this share of the weights.
 
         A layer is a part with `reset_parameters`, as PyTorch's own have; others stay, and so do
         those that their owner froze.
         """
-        self._stream.start(f"renew/{name}", self.place.device)
+        self._stream.start("renew", self.place.device)
         layers = [
             part
             for part in self.module.modules()

@@ -65,7 +65,7 @@ def tune(party: PassiveParty, message: Tune) -> Message:
             raise PartyRefused(str(error)) from error
         party.open = Open(message.request, {k: v.detach().clone() for k, v in state.items()})
     if message.renew:
-        party.bottom.renew(message.renew, message.request)
+        party.bottom.renew(message.renew)
     party.bottom.tune(settings, message.steps)
     party.pending = None
     return Done(message.step)
