@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from unlabel.bench import alignment
-from unlabel.bench.alignment import (
-    AlignmentSettings,
+from unlabel.bench.alignment import AlignmentSettings, full_gradient, gradients
+from unlabel.bench.alignment_theory import (
+    Cosines,
+    bound,
     coefficients,
     cosine,
     fit,
-    full_gradient,
-    gradients,
     limits,
     linear_network,
 )
@@ -209,12 +209,12 @@ def test_a_few_draws_that_are_all_low_do_not_rule_out_every_c() -> None:
 
 def test_labels_that_keep_to_their_own_c_can_break_it_together() -> None:
     draws = 1_000
-    cosines: alignment.Cosines = {}
+    cosines: Cosines = {}
     for n in (5, 40):
         low = [round(draws * math.exp(-c * n * 0.04)) for c in (0.5, 20.0)]
         lists = [[0.0] * count + [1.0] * (draws - count) for count in low]
         cosines["top", "mixed", n] = lists
-    found = alignment._bound(cosines, "top", "mixed", 0.2)
+    found = bound(cosines, "top", "mixed", 0.2)
     assert found["broken_at"] == [40]
     assert (found["runs"], found["runs_without_one_c"]) == (2, 0)
 

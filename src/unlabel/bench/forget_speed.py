@@ -8,29 +8,18 @@ from statistics import median
 from typing import Any
 
 from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
-from unlabel.federation import Federation
 
 
 @dataclass(frozen=True)
-class ForgetSpeedSettings:
+class ForgetSpeedSettings(Recipe):
     """Settings of the bench: a run, a label, and how often to forget it.
 
     method   as in the bench `forgetting`
     repeats  warm requests; each is rolled back before the next
     """
 
-    data: str = "digits"
-    model: str = "convnet"
-    parties: int = 2
-    epochs: int = 15
-    batch: int = 64
-    lr: float = 0.05
-    warmup: float = 0.0
-    nesterov: bool = False
-    device: str = "cpu"
-    precision: str = "float32"
-    graphs: bool = False
     seed: int = 0
     label: int = 0
     method: str = "renormalise"
@@ -40,20 +29,7 @@ class ForgetSpeedSettings:
 def run(settings: ForgetSpeedSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Train once, forget once cold and `repeats` times warm; return seconds, bytes and ratios."""
     say("training")
-    federation = Federation.local(
-        settings.data,
-        parties=settings.parties,
-        model=settings.model,
-        epochs=settings.epochs,
-        batch=settings.batch,
-        lr=settings.lr,
-        warmup=settings.warmup,
-        nesterov=settings.nesterov,
-        device=settings.device,
-        precision=settings.precision,
-        graphs=settings.graphs,
-        seed=settings.seed,
-    )
+    federation = settings.federation(settings.seed)
     history = federation.train().history
     trained = sum(epoch.seconds for epoch in history)
     results = []

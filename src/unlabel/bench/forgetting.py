@@ -18,6 +18,7 @@ import torch
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe, residual
 from unlabel.bench.forgetting_picture import draw
+from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.federation import Federation
 from unlabel.files import sha256
@@ -29,7 +30,7 @@ MEMBERS = 10_000
 
 
 @dataclass(frozen=True)
-class ForgettingSettings:
+class ForgettingSettings(Recipe):
     """Settings of the bench.
 
     labels    requests: a label, or labels joined by +
@@ -42,18 +43,7 @@ class ForgettingSettings:
     records   JSONL file of the figures; it is read first, and what is there is not repeated
     """
 
-    data: str = "digits"
-    model: str = "convnet"
-    parties: int = 2
-    epochs: int = 15
-    batch: int = 64
-    lr: float = 0.05
-    warmup: float = 0.0
-    nesterov: bool = False
     validation: float = 0.0
-    device: str = "cpu"
-    precision: str = "float32"
-    graphs: bool = False
     seeds: tuple[int, ...] = (0,)
     labels: tuple[str, ...] = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9")
     methods: tuple[str, ...] = ("renormalise", "mask")
@@ -152,25 +142,11 @@ def _todo(
     ]
 
 
-def _make(settings: ForgettingSettings, seed: int) -> Federation:
-    recipe = {name: getattr(settings, name) for name in RECIPE[3:]}
-    return Federation.local(
-        settings.data,
-        parties=settings.parties,
-        model=settings.model,
-        device=settings.device,
-        precision=settings.precision,
-        graphs=settings.graphs,
-        seed=seed,
-        **recipe,
-    )
-
-
 def _original(
     settings: ForgettingSettings, records: Records, seed: int, say: Callable[[str], None]
 ) -> Federation:
     say(f"seed {seed}: training the original")
-    federation = _make(settings, seed)
+    federation = settings.federation(seed)
     history = federation.train().history
     if records.find(kind="original", seed=seed) is None:
         records.add(
@@ -191,7 +167,7 @@ def _retrain(
     say: Callable[[str], None],
 ) -> None:
     say(f"seed {seed}: training without {request}")
-    federation = _make(settings, seed)
+    federation = settings.federation(seed)
     federation.forgotten = Forgotten(labels=_labels(request))
     history = federation.train().history
     stay, gone = _accuracies(federation, _labels(request))

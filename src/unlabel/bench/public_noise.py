@@ -21,6 +21,7 @@ import torch
 
 from unlabel import erasure
 from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
@@ -34,7 +35,7 @@ ASCENT = "mixup-ascent:lr=1e-3:recovery_lr=2e-2"
 
 
 @dataclass(frozen=True)
-class PublicNoiseSettings:
+class PublicNoiseSettings(Recipe):
     """Settings of the bench.
 
     labels    forgotten, one at a time, from the same weights
@@ -47,20 +48,12 @@ class PublicNoiseSettings:
     retained  samples of each other label
     """
 
-    data: str = "digits"
-    model: str = "convnet"
-    parties: int = 2
-    epochs: int = 15
-    batch: int = 64
-    lr: float = 0.05
-    device: str = "cpu"
     seeds: tuple[int, ...] = (0,)
     labels: tuple[int, ...] = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9)
     shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.4)
     ways: tuple[str, ...] = WAYS
     robust: tuple[str, ...] = get_args(Robust)
     methods: tuple[str, ...] = ("renormalise", ASCENT)
-    public: int = 40
     few_shot: int = 40
     retained: int = 3
 
@@ -77,17 +70,7 @@ def run(settings: PublicNoiseSettings, say: Callable[[str], None]) -> dict[str, 
     runs = []
     for seed in settings.seeds:
         say(f"seed {seed}: training")
-        federation = Federation.local(
-            settings.data,
-            parties=settings.parties,
-            model=settings.model,
-            epochs=settings.epochs,
-            batch=settings.batch,
-            lr=settings.lr,
-            public=settings.public,
-            device=settings.device,
-            seed=seed,
-        )
+        federation = settings.federation(seed)
         federation.train()
         for label in settings.labels:
             for way in settings.ways:

@@ -9,30 +9,16 @@ from typing import Any
 
 from torch import Tensor
 
+from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
-from unlabel.federation import Federation
 from unlabel.train import Epoch, Watcher
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Recipe):
     """Settings of the bench: a run's settings, and the seeds to repeat it with."""
 
-    data: str = "digits"
-    model: str = "convnet"
-    parties: int = 2
-    epochs: int = 15
-    batch: int = 64
-    lr: float = 0.05
-    weight_decay: float = 5e-4
-    warmup: float = 0.0
-    nesterov: bool = False
-    schedule: str = "cosine"
-    augment: str = "auto"
     validation: float = 0.0
-    device: str = "cpu"
-    precision: str = "float32"
-    graphs: bool = False
     seeds: tuple[int, ...] = (0,)
 
 
@@ -61,24 +47,7 @@ def run(settings: TrainingSettings, say: Callable[[str], None]) -> dict[str, Any
 
 
 def _train(settings: TrainingSettings, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
-    federation = Federation.local(
-        settings.data,
-        parties=settings.parties,
-        model=settings.model,
-        epochs=settings.epochs,
-        batch=settings.batch,
-        lr=settings.lr,
-        weight_decay=settings.weight_decay,
-        warmup=settings.warmup,
-        nesterov=settings.nesterov,
-        schedule=settings.schedule,
-        augment=settings.augment,
-        device=settings.device,
-        precision=settings.precision,
-        graphs=settings.graphs,
-        validation=settings.validation,
-        seed=seed,
-    )
+    federation = settings.federation(seed)
     history = federation.train(watchers=[_Say(say, seed)]).history
     found = federation.evaluate()
     return {
