@@ -40,7 +40,9 @@ def _by_label(axes: Any, result: dict[str, Any], name: str, title: str) -> None:
     lines = [x for x in result["records"] if x["kind"] == "forget" and f"{name}_before" in x]
     requests = sorted({x["request"] for x in lines}, key=lambda text: (len(text), text))
     methods = list(dict.fromkeys(x["method"] for x in lines))
-    methods = [m for m in methods if len({x["request"] for x in lines if x["method"] == m}) > 3]
+    # Methods of the frontier alone would leave most places empty.
+    asked = {m: len({x["request"] for x in lines if x["method"] == m}) for m in methods}
+    methods = [method for method in methods if 2 * asked[method] > len(requests)]
     for number, method in enumerate(methods):
         for place, request in enumerate(requests):
             base = "retained_before" if name == "retained" else ""
@@ -68,7 +70,9 @@ def _by_label(axes: Any, result: dict[str, Any], name: str, title: str) -> None:
 def _frontier(axes: Any, result: dict[str, Any]) -> None:
     """Draw residual knowledge by both probes against the change of D_r, over probed requests."""
     lines = [x for x in result["records"] if "probe_linear" in x and "retained_before" in x]
-    residuals = {x["method"]: x for x in result["summary"] if x["residual_linear"]}
+    residuals = {
+        x["method"]: x for x in result["summary"] if x["residual_linear"] and x["residual_nearest"]
+    }
     for number, method in enumerate(dict.fromkeys(x["method"] for x in lines)):
         if method not in residuals:
             continue
@@ -83,4 +87,5 @@ def _frontier(axes: Any, result: dict[str, Any]) -> None:
     requests = sorted({x["request"] for x in lines})
     axes.set_xlabel(f"mean change of D_r, points (labels {', '.join(requests)})")
     axes.set_ylabel("residual knowledge: o linear, ^ nearest")
-    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
