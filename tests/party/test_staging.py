@@ -420,14 +420,15 @@ def test_the_last_layers_that_hold_the_share_are_drawn_anew_and_no_others(
         assert after["1.num_batches_tracked"] == 0
 
 
-def test_a_draw_follows_from_the_request_and_the_party() -> None:
+def test_weights_drawn_anew_are_the_same_every_time_and_not_the_first_ones() -> None:
     def renewed(request: str) -> dict[str, Tensor]:
         party = make_party()
         done(party.handle(replace(TUNE, request=request, renew=1.0)))
         return party.bottom.model_state()
 
     assert same(renewed("9f"), renewed("9f"))
-    assert not same(renewed("9f"), renewed("a1"))
+    assert same(renewed("9f"), renewed("a1"))
+    assert not same(renewed("9f"), make_party().bottom.model_state())
 
 
 @given(share=st.floats(0, 1), widths=st.lists(st.integers(1, 6), min_size=2, max_size=6))
