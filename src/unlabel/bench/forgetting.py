@@ -23,6 +23,7 @@ from unlabel.bench.registry import BENCHES, Bench
 from unlabel.federation import Federation
 from unlabel.files import sha256
 from unlabel.forget import METHODS, Forgotten, Method
+from unlabel.forget.method import settings_of
 from unlabel.words import parse_settings
 
 #: Retained training rows that the membership attack learns from.
@@ -138,8 +139,22 @@ def _todo(
     return [
         (request, method)
         for request, method in wanted
-        if records.find(kind="forget", request=request, method=method, seed=seed) is None
+        if records.find(**_key(request, method, seed)) is None
     ]
+
+
+def _key(request: str, method: str, seed: int) -> dict[str, Any]:
+    """Return what a line is a figure of; a method whose defaults changed is another one."""
+    key: dict[str, Any] = {"kind": "forget", "request": request, "method": method, "seed": seed}
+    if method != "original":
+        key["settings"] = settings_digest(method)
+    return key
+
+
+def settings_digest(method: str) -> str:
+    """Return a fingerprint of all settings of a method."""
+    found = settings_of(read_method(method))
+    return sha256(json.dumps(found, sort_keys=True).encode())[:12]
 
 
 def _original(
@@ -193,7 +208,7 @@ def _forget(
     say: Callable[[str], None],
 ) -> None:
     labels = _labels(request)
-    line: dict[str, Any] = {"kind": "forget", "request": request, "method": method, "seed": seed}
+    line = _key(request, method, seed)
     if method == "original":
         stay, gone = _accuracies(federation, labels)
         records.add(**line, retained=stay, forgotten=gone, **_probe(federation, labels))

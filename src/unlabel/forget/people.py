@@ -41,8 +41,8 @@ class People(Method):
          i in L   weight x (KL(q_i || p_i) + tail x mean over labels of (log p_i - log q_i)^2)
          i in B   KL(p_F(x_i) || p_i)
        A wrong label known by heart falls, since G would not guess it; a right one stays.
-    4. The top's last layer is multiplied by level(M, mean over V of p_F(v)[y_v]), so that people
-       never seen are answered as surely as before.
+    4. The top's last layer, where it is linear, is multiplied by level(M, mean over V of
+       p_F(v)[y_v]), so that people never seen are answered as surely as before.
 
     level(Z, c) is the factor b at which the mean over V of softmax(b Z(v))[y_v] is c, and at most
     the one at which the mean confidence in the top label is the reference's.
