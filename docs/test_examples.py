@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from unlabel.forget import METHODS
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
 from unlabel.train import ActiveTable, PassiveTable, RunConfig, TrainSettings
@@ -95,6 +96,11 @@ def _is_number(text: str) -> bool:
 def test_the_messages_of_the_wire_are_all_explained() -> None:
     page = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")
     assert [name for name in MESSAGES if f"`{name}`" not in page] == []
+
+
+def test_the_page_of_forgetting_names_every_method() -> None:
+    page = (ROOT / "docs" / "forgetting.md").read_text(encoding="utf-8")
+    assert [name for name in METHODS.names() if f"| `{name}`" not in page] == []
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:
