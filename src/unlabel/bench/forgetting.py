@@ -387,6 +387,9 @@ def table(result: dict[str, Any]) -> list[list[str]]:
         "residual_nearest": "nearest",
         "seconds": "s",
     }
+    heads = {
+        k: v for k, v in heads.items() if any(line[k] is not None for line in result["summary"])
+    }
     rows = [["method", "labels", "runs", *heads.values()]]
     for line in result["summary"]:
         cells = [line["method"], str(line["labels_a_request"]), str(line["runs"])]
