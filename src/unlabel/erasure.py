@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +17,7 @@ from unlabel.data import ACTIVE, Features
 from unlabel.errors import CheckpointError, ForgetError, SettingsError
 from unlabel.files import writing
 from unlabel.forget import (
+    CONTROL,
     METHODS,
     Forgotten,
     Method,
@@ -25,7 +28,7 @@ from unlabel.forget import (
     Robust,
     Task,
     Transaction,
-    expect_forgets,
+    expect_fits,
     find_labels,
     find_people,
     forget,
@@ -64,7 +67,8 @@ class Outcome:
         """Make it everybody's model."""
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
-        expect_forgets(self.result.method)
+        if self.result.control:
+            raise ForgetError(CONTROL)
         if self._federation.folder is None:
             request = self.result.request
             self._federation.active.transport.ask(Commit(0, request, 0, ""))
@@ -72,7 +76,7 @@ class Outcome:
                 learner.settle()
             self._federation.forgotten = self._gone
         else:
-            commit(self._federation)
+            commit(self._federation, self.result.request)
         self._close()
 
     def rollback(self) -> None:
@@ -82,7 +86,7 @@ class Outcome:
         if self._federation.folder is None:
             take_back(self._federation.active, self.result.request, self._saved)
         else:
-            rollback(self._federation)
+            rollback(self._federation, self.result.request)
         self._close()
 
     def _close(self) -> None:
@@ -137,12 +141,13 @@ def plan(
             f"Expected at least 2 few-shot and 1 retained samples but got {few_shot} "
             f"and {retained}."
         )
+    federation.catch_up()
     federation.expect_decided()
     if federation.folder is not None:
         Transaction(federation.active).expect_settled()
     holdings, gone = federation.holdings, federation.forgotten
     names = holdings.names
-    numbers = find_labels(labels, names, Forgotten() if again else gone) if labels else []
+    numbers = find_labels(labels, names, gone, again=again) if labels else []
     gone = replace(gone, labels=tuple(n for n in gone.labels if n not in numbers))
     known = [str(text) for text in holdings.ids.tolist()]
     rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
@@ -155,6 +160,7 @@ def plan(
         names=tuple(names[n] for n in numbers),
         ids=tuple(known[row] for row in rows),
         secret=secret,
+        cover=key or _cover_key(federation, rows),
         **({} if key is None else {"key": key}),
     )
     task = Task(
@@ -183,11 +189,16 @@ def run_request(
 ) -> Outcome:
     """Carry a request out and stage what it made."""
     name, made = make_method(method, bool(request.rows))
+    expect_fits(task, request, made, name)
+    if request.rows:
+        federation.keep_cover_secret()
     result, saved = forget(task, request, made, name, watch)
     gone = task.gone.plus(request.labels, request.rows)
     if federation.folder is not None:
         try:
-            Transaction(federation.active).stage(request, name, gone)
+            Transaction(federation.active).stage(
+                request, name, gone, base=federation.version, control=made.is_control()
+            )
         except BaseException:
             take_back(federation.active, request.id, saved)
             Transaction(federation.active).drop_key(request.id)
@@ -196,18 +207,18 @@ def run_request(
     return federation.undecided
 
 
-def commit(federation: Federation) -> str:
+def commit(federation: Federation, request: str | None = None) -> str:
     """Make the staged request everybody's model; return its id."""
-    request = _transaction(federation).commit()
-    _look_again(federation)
-    return request
+    done = _transaction(federation).commit(request)
+    federation.catch_up(afresh=True)
+    return done
 
 
-def rollback(federation: Federation) -> str:
+def rollback(federation: Federation, request: str | None = None) -> str:
     """Drop the staged request; return its id."""
-    request = _transaction(federation).rollback()
-    federation.active.restore(federation.active.common_versions()[-1])
-    return request
+    done = _transaction(federation).rollback(request)
+    federation.catch_up(afresh=True)
+    return done
 
 
 def purge(federation: Federation) -> int:
@@ -227,7 +238,7 @@ def purge(federation: Federation) -> int:
 def recover(federation: Federation) -> str:
     """Finish what a crash interrupted; return in words what was done."""
     done = _transaction(federation).recover()
-    _look_again(federation)
+    federation.catch_up(afresh=True)
     return done
 
 
@@ -259,11 +270,13 @@ def _transaction(federation: Federation) -> Transaction:
     return Transaction(federation.active)
 
 
-def _look_again(federation: Federation) -> None:
-    """Take up what the newest version says was forgotten."""
-    versions = federation.active.common_versions()
-    if versions:
-        federation.forgotten = Forgotten.from_facts(federation.active.facts(versions[-1]))
+def _cover_key(federation: Federation, rows: Sequence[int]) -> str:
+    """Return the key of the cover of some people: of the run's secret, and always the same.
+
+    Were a refused request tried again under another cover, the people would be what both share.
+    """
+    text = ",".join(map(str, sorted(rows))).encode()
+    return hmac.new(bytes.fromhex(federation.cover_secret()), text, hashlib.sha256).hexdigest()
 
 
 def _public(federation: Federation, path: str | Path | None, per_label: int) -> PublicSet:

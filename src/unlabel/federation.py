@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
 from unlabel.erasure import Outcome, Watch
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
+from unlabel.files import write_atomically
 from unlabel.forget import Forgotten, Method, Transaction, watch_nothing
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
@@ -81,6 +83,8 @@ class Federation:
         self.folder = folder
         self.forgotten = Forgotten()
         self.undecided: Outcome | None = None
+        self.version: int | None = None
+        self._cover_secret = ""
 
     @property
     def config(self) -> RunConfig:
@@ -179,6 +183,7 @@ class Federation:
             facts = active.facts(versions[-1])
             federation._check(facts)
             active.restore(versions[-1])
+            federation.version = versions[-1]
             federation.forgotten = Forgotten.from_facts(facts)
         elif not resume:
             raise CheckpointError(
@@ -194,6 +199,7 @@ class Federation:
         if changes:
             self._change(changes)
         settings = self.config.train
+        self.catch_up()
         self.expect_decided()
         if self.folder is not None:
             Transaction(self.active).expect_none()
@@ -201,7 +207,7 @@ class Federation:
         if self.folder is not None:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
-        return Training(
+        progress = Training(
             self.active,
             self._rows_to_train(),
             settings,
@@ -213,6 +219,41 @@ class Federation:
             },
             watchers=watching,
         ).run()
+        if self.folder is not None:
+            self.version = self.active.common_versions()[-1]
+        return progress
+
+    def catch_up(self, *, afresh: bool = False) -> None:
+        """Take up what another process has made of the run since this object looked at it.
+
+        afresh  return to the newest version in any case, after a decision
+        """
+        if self.folder is None:
+            return
+        waiting = self.undecided
+        staged = Transaction(self.active).staged() or {}
+        if waiting is not None and staged.get("request") != waiting.result.request:
+            waiting.staged, self.undecided, afresh = False, None, True
+        versions = self.active.common_versions()
+        if versions and (afresh or versions[-1] != self.version):
+            facts = self.active.restore(versions[-1])
+            self.version = versions[-1]
+            self.forgotten = Forgotten.from_facts(facts)
+
+    def cover_secret(self) -> str:
+        """Return the secret under which people's covers are drawn, the same as long as the run."""
+        path = None if self.folder is None else self.folder / ACTIVE / "secrets" / "cover.key"
+        if path is not None and path.exists():
+            return path.read_text(encoding="ascii").strip()
+        if not self._cover_secret:
+            self._cover_secret = secrets.token_hex(32)
+        return self._cover_secret
+
+    def keep_cover_secret(self) -> None:
+        """Keep that secret with the run, once a request has used it."""
+        if self.folder is not None:
+            path = self.folder / ACTIVE / "secrets" / "cover.key"
+            write_atomically(path, self.cover_secret().encode(), mode=0o600)
 
     def expect_decided(self) -> None:
         """Raise where a request of this federation waits for commit or rollback."""

@@ -21,6 +21,7 @@ from unlabel.forget.deep import Deep
 from unlabel.forget.mixup_ascent import PRESETS, MixupAscent
 from unlabel.forget.people import People
 from unlabel.forget.renormalise import Renormalise
+from unlabel.party import keyed_order
 from unlabel.train import Epoch, Watcher
 from unlabel.wire import Recorder
 
@@ -472,3 +473,135 @@ def test_a_ledger_that_was_cut_off_is_missed(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(CheckpointError, match=r"passive-1/ledger\.jsonl' was cut off"):
         erasure.ledgers(fed)
+
+
+# --- two who hold the same run ------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fed = Federation.local("digits", model="convnet", folder=tmp_path / "run", epochs=6, seed=0)
+    fed.train()
+    return tmp_path / "run"
+
+
+def test_who_opened_a_run_before_a_request_does_not_bring_its_label_back(folder: Path) -> None:
+    first, second = Federation.open(folder), Federation.open(folder)
+    first.forget([3]).commit()
+    second.forget([4]).commit()
+    third = Federation.open(folder)
+    assert third.forgotten == Forgotten(labels=(3, 4))
+    assert third.evaluate().accuracy_on([3, 4]) == 0.0
+
+
+def test_an_outcome_decides_on_no_request_but_its_own(folder: Path) -> None:
+    first = Federation.open(folder)
+    outcome = first.forget([3])
+    second = Federation.open(folder)
+    erasure.rollback(second)
+    other = second.forget([7])
+    for decide in (outcome.commit, outcome.rollback):
+        with pytest.raises(ForgetError, match="was decided on"):
+            decide()
+    other.commit()
+    assert Federation.open(folder).forgotten == Forgotten(labels=(7,))
+    # The first one finds out for itself, and goes on from there.
+    first.forget([3]).commit()
+    assert Federation.open(folder).forgotten == Forgotten(labels=(3, 7))
+
+
+def test_a_decision_from_elsewhere_does_not_lock_an_object(folder: Path) -> None:
+    first = Federation.open(folder)
+    first.forget([3])
+    erasure.commit(Federation.open(folder))
+    first.forget([4]).rollback()
+    assert first.forgotten == Forgotten(labels=(3,))
+    assert first.evaluate().per_label_accuracy[3] == 0.0
+
+
+def test_every_purge_is_noted_also_the_one_after_more_training(folder: Path) -> None:
+    fed = Federation.open(folder)
+    fed.forget([3]).commit()
+    erasure.purge(fed)
+    erasure.purge(fed)
+    fed.forget([4]).commit()
+    erasure.purge(fed)
+    events = [(e.event, e.note.get("version")) for e in erasure.ledgers(fed)["active"]]
+    assert events == [("commit", None), ("purge", 7), ("commit", None), ("purge", 8)]
+
+
+# --- hiding -------------------------------------------------------------------------------------
+
+
+def test_the_order_under_a_key_cannot_be_found_by_trying_seeds() -> None:
+    """Keys that agree in their low 32 bits give different orders, and one key gives one order."""
+    rows = torch.arange(50)
+    one, other = "00" * 28 + "12345678", "01" + "00" * 27 + "12345678"
+    assert torch.equal(keyed_order(rows, one), keyed_order(rows, one))
+    assert not torch.equal(keyed_order(rows, one), keyed_order(rows, other))
+    assert keyed_order(rows, one).sort().values.tolist() == rows.tolist()
+    # A row's place depends on the row and not on who stands beside it.
+    order = rows[keyed_order(rows, one)]
+    some = rows[::3]
+    assert torch.equal(some[keyed_order(some, one)], order[torch.isin(order, some)])
+
+
+def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Path) -> None:
+    def cover(people: list[int], size: int) -> set[int]:
+        fed = Federation.open(folder)
+        task, request = erasure.plan(fed, ids=[str(p) for p in people], cover=size)
+        fed.keep_cover_secret()
+        return set(task.covers(request)[0].tolist())
+
+    train_rows = Federation.open(folder).holdings.rows.train.tolist()
+    some, others = train_rows[:10], train_rows[10:20]
+    assert cover(some, 150) == cover(some, 150)
+    assert cover(some, 150) < cover(some, 300)
+    assert cover(some, 150) != cover(others, 150)
+    secret = folder / "active/secrets/cover.key"
+    assert secret.stat().st_mode & 0o077 == 0
+
+
+def test_no_public_sample_is_left_out_after_its_label_is_gone() -> None:
+    fed = train()
+    fed.forget([3], secret=True).commit()
+    recorder = Recorder(fed.active.transport, keep_tensors=True)
+    fed.active.transport = recorder
+    fed.forget([5], secret=True).rollback()
+    public = set(fed.holdings.rows.public.tolist())
+    entries = recorder.transcripts["passive-1"].entries
+    asked = set().union(*(e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"))
+    assert public <= asked
+
+
+def test_a_secret_request_does_not_climb_on_samples_of_the_label_alone(
+    trained: Federation,
+) -> None:
+    with pytest.raises(ForgetError, match="would not be secret"):
+        trained.forget([1], method="mixup-ascent", secret=True)
+
+
+def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Path) -> None:
+    digits = load_dataset("digits")
+    few = np.flatnonzero(digits.y < 3)
+    np.savez(tmp_path / "three.npz", x=digits.x[few], y=digits.y[few])
+    fed = Federation.local(str(tmp_path / "three.npz"), model="mlp", epochs=8, seed=0)
+    fed.train()
+    for method in (Ascent(samples="all", lr=0.1), Deep(lr=0.0)):
+        with pytest.raises(ForgetError, match="rolled back"):
+            fed.forget([0], method=method)
+    fed.forget([0]).commit()
+
+
+def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
+    names = tuple("abcd")
+    assert find_labels(["a"], names, Forgotten(labels=(0, 1)), again=True) == [0]
+    with pytest.raises(ForgetError, match="Label 'c' was not forgotten yet"):
+        find_labels(["c"], names, Forgotten(labels=(0, 1)), again=True)
+
+
+def test_a_rate_of_zero_is_a_control_too(trained: Federation) -> None:
+    outcome = trained.forget([1], method=Ascent(lr=0.0, batchnorm="frozen"))
+    with pytest.raises(ForgetError, match="a control that forgets nothing"):
+        outcome.commit()
+    outcome.rollback()

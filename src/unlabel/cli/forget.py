@@ -14,6 +14,7 @@ from unlabel.data.tables import read_ids
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.federation import Federation
 from unlabel.forget import (
+    CONTROL,
     METHODS,
     Change,
     Method,
@@ -23,7 +24,6 @@ from unlabel.forget import (
     Robust,
     Task,
     expect_fits,
-    expect_forgets,
 )
 from unlabel.words import parse_settings
 
@@ -144,11 +144,11 @@ def forget(
         again=again,
     )
     expect_fits(task, request, made, name)
+    if commit and made.is_control():
+        raise ForgetError(CONTROL)
     if dry_run:
         _explain(task, request, name, made, json=json)
         return
-    if commit:
-        expect_forgets(name)
     with StepBar(messages, "forgetting") as bar:
         outcome = erasure.run_request(federation, task, request, made, bar.step)
     if commit:
@@ -226,7 +226,7 @@ def _show(result: Result, run: Path, *, committed: bool) -> None:
     if result.disclosed:
         messages.print("The public samples are training rows, so partners learn who they are.")
     messages.print(f"Partners learn: {result.tells_partners}.")
-    if result.method in METHODS and not METHODS.get(result.method).forgets:
+    if result.control:
         messages.print(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
         return
     if committed:

@@ -5,9 +5,10 @@ from unlabel.forget.method import METHODS, Method, Preset, Work, watch_nothing
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
 from unlabel.forget.run import Change, Result, Task, expect_fits, forget, take_back
-from unlabel.forget.transaction import PartyStatus, Transaction, expect_forgets
+from unlabel.forget.transaction import CONTROL, PartyStatus, Transaction
 
 __all__ = [
+    "CONTROL",
     "METHODS",
     "Change",
     "Forgotten",
@@ -24,7 +25,6 @@ __all__ = [
     "Transaction",
     "Work",
     "expect_fits",
-    "expect_forgets",
     "find_labels",
     "find_people",
     "forget",

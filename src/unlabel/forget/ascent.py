@@ -63,9 +63,13 @@ class Ascent(Method):
         """Return the same run at rate 0: what it forgets, the drift of normalisation forgets."""
         return replace(self, lr=0.0, weight_decay=0.0) if self.batchnorm == "drift" else None
 
+    def is_control(self) -> bool:
+        """Return whether nothing is learned at this rate."""
+        return self.lr == 0
+
     def names_rows(self) -> bool:
-        """Return whether every row of the label is asked for."""
-        return self.samples == "all"
+        """Return that samples of the label are asked for in messages of their own."""
+        return True
 
     def run(self, work: Work) -> None:
         """Alternate ascent and recovery, an epoch at a time."""

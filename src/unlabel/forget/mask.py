@@ -21,7 +21,10 @@ class Mask(Method):
 
     about: ClassVar[str] = "control: hides the output, forgets nothing"
     discloses: ClassVar[str] = "nothing"
-    forgets: ClassVar[bool] = False
+
+    def is_control(self) -> bool:
+        """Return that nothing is forgotten."""
+        return True
 
     def run(self, work: Work) -> None:
         """Mute the outputs."""

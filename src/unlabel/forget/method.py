@@ -26,20 +26,22 @@ class Method(ABC):
     about      one line for people
     discloses  what it tells the passive parties beyond what training tells them
     people     whether it forgets the labels of people; else it forgets whole labels
-    forgets    whether it forgets at all; what does not cannot be committed
     """
 
     about: ClassVar[str]
     discloses: ClassVar[str]
     people: ClassVar[bool] = False
-    forgets: ClassVar[bool] = True
 
     @abstractmethod
     def run(self, work: Work) -> None:
         """Forget, by moving the parties' models."""
 
+    def is_control(self) -> bool:
+        """Return whether nothing is learned on purpose; a control cannot be committed."""
+        return False
+
     def names_rows(self) -> bool:
-        """Return whether the rows that are asked for, or left out, are those of the label."""
+        """Return whether a message asks for, or leaves out, the label's rows and no others."""
         return False
 
     def presets(self) -> dict[str, Preset]:
@@ -165,13 +167,14 @@ class Work:
         self.total += 1
         return loss
 
-    def expect_alive(self, agreement: float, loss: float) -> None:
-        """Raise where the loss is no number or the retained few-shot samples changed sides."""
+    def expect_alive(self, agreement: float, loss: float, shown: float | None = None) -> None:
+        """Raise where the loss is no number or the retained samples changed sides."""
         if loss != loss or agreement < COLLAPSE:
+            seen = agreement if shown is None else shown
             raise ForgetError(
-                f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
-                f"the retained few-shot samples keep their label; it was rolled back. Lower the "
-                f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
+                f"Forgetting destroys the rest: after step {self.steps} only {seen:.0%} of the "
+                f"retained public samples keep their label; it was rolled back. Lower the rates "
+                f"(`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
             )
 
     def without(self, logits: Tensor) -> Tensor:

@@ -163,14 +163,16 @@ class Held:
     """The public rows: people the model has never seen, with labels."""
 
     def __init__(self, work: Work) -> None:
-        public = work.public.without(work.gone)
-        self._active, self._table = work.active, public.table
-        self._rows = public.rows.to(work.active.device)
-        self.labels = public.labels.to(work.active.device)
+        public, device = work.public, work.active.device
+        self._active, self._table, self._rows = work.active, public.table, public.rows.to(device)
+        # All are asked for, so that nobody is named by being left out; those of labels that are
+        # gone are not listened to.
+        self._kept = (~torch.isin(public.labels, torch.tensor(list(work.gone)))).to(device)
+        self.labels = public.labels.to(device)[self._kept]
 
     def logits(self) -> Tensor:
         """Return what the model says of them now."""
-        return self._active.logits(self._rows, table=self._table)
+        return self._active.logits(self._rows, table=self._table)[self._kept]
 
 
 def level(logits: Tensor, labels: Tensor, reference: Tensor) -> float:

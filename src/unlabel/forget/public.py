@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError
-from unlabel.party import ActiveParty, Stream
+from unlabel.party import ActiveParty, Stream, keyed_order
 
 Robust = Literal["none", "drop", "weight"]
 
@@ -101,7 +101,7 @@ def draw_shots(
     few_shot: int,
     retained: int,
     robust: Robust = "none",
-    key: str = "",
+    key: str,
 ) -> Shots:
     """Choose the samples of a request and look at them through the model as it is.
 
@@ -109,10 +109,12 @@ def draw_shots(
     gone    forgotten earlier; their samples are not used
     key     of the request: nobody else can tell the choice from another label's
     """
-    public = _some(public.without(gone), SEEN * max(few_shot, retained), key)
+    # All labels are looked at, those forgotten earlier too: who is left out would be named.
+    public = _some(public, SEEN * max(few_shot, retained), key)
     probabilities, same = _look(active, public)
-    public, probabilities = public.take(~same), probabilities[~same]
-    order = torch.randperm(len(public), generator=Stream(0, "few-shot").generator(key))
+    stay = ~same & ~torch.isin(public.labels, torch.tensor(list(gone)))
+    public, probabilities = public.take(stay), probabilities[stay]
+    order = keyed_order(public.rows, key)
     public, probabilities = public.take(order), probabilities[order]
     trust = probabilities.gather(1, public.labels[:, None])[:, 0]
     suspected = trust < SUSPECT
@@ -152,7 +154,7 @@ def draw_shots(
 
 def _some(public: PublicSet, most: int, key: str) -> PublicSet:
     """Return no more than `most` samples a label, so that a large set costs no more to look at."""
-    order = torch.randperm(len(public), generator=Stream(0, "looked-at").generator(key))
+    order = keyed_order(public.rows, key)
     labels = public.labels[order]
     chosen = [order[labels == label][:most] for label in labels.unique().tolist()]
     return public.take(torch.cat(chosen).sort().values if chosen else order)

@@ -44,6 +44,7 @@ class Request:
     rows    rows of the training table whose labels are to be forgotten, or none
     names   of the labels, as the ledger says them
     ids     of the people, likewise
+    cover   key under which the cover of people is drawn: the same people, the same cover
     secret  passive parties are given a commitment in place of the names
     key     of the commitment; the active party's alone
     """
@@ -52,6 +53,7 @@ class Request:
     rows: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
+    cover: str = ""
     secret: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
@@ -91,7 +93,17 @@ def commit_to(what: dict[str, Any], key: str) -> str:
     return hmac.new(bytes.fromhex(key), text, hashlib.sha256).hexdigest()
 
 
-def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten) -> list[int]:
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def find_labels(
+    wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten, *, again: bool = False
+) -> list[int]:
     """Return the numbers of labels given by name, or by number where no name is a number.
 
     >>> find_labels(["cat", 2], ("cat", "dog", "owl", "fox"), Forgotten())
@@ -102,12 +114,14 @@ def find_labels(wanted: Sequence[str | int], names: Sequence[str], gone: Forgott
         text = str(label)
         if text in names:
             number = list(names).index(text)
-        elif text.isdecimal() and int(text) < len(names) and not any(map(str.isdecimal, names)):
+        elif text.isdecimal() and int(text) < len(names) and not any(map(_is_number, names)):
             number = int(text)
         else:
             raise ForgetError(unknown("label", text, names))
-        if number in gone.labels:
+        if number in gone.labels and not again:
             raise ForgetError(f"Label '{names[number]}' was already forgotten.")
+        if again and number not in gone.labels:
+            raise ForgetError(f"Label '{names[number]}' was not forgotten yet; leave --again out.")
         found.append(number)
     left = set(range(len(names))) - set(found) - set(gone.labels)
     if len(left) < 2:

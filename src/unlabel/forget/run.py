@@ -15,12 +15,14 @@ from unlabel.errors import ForgetError, UnlabelError
 from unlabel.forget.method import Method, Work, settings_of
 from unlabel.forget.public import PublicSet, Robust, Shots, draw_shots
 from unlabel.forget.request import Forgotten, Request
-from unlabel.party import ActiveParty, Stream, own_randomness
+from unlabel.party import ActiveParty, keyed_order, own_randomness
 from unlabel.train import evaluate
 from unlabel.wire import Recorder, Rollback
 
 #: Rows of a cover for each person that a request names, and in all.
 COVER, LEAST = 10, 1000
+#: Public samples that are looked at to see whether the rest is still there.
+MOST_CHECKED = 2000
 
 Watch = Callable[[int, int, str], None]
 
@@ -45,6 +47,7 @@ class Result:
     transcript_bytes    both ways, over all parties, of choosing samples and forgetting
     tells_partners      what the method tells the passive parties beyond what training does
     cover               rows among which people were asked for, 0 for whole labels
+    control             whether nothing was to be learned, so that it cannot be committed
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
 
@@ -68,6 +71,7 @@ class Result:
     drift_share: float | None
     tells_partners: str
     cover: int
+    control: bool
 
 
 @dataclass(frozen=True)
@@ -150,20 +154,27 @@ class Task:
         past = torch.isin(self.active.labels.cpu()[self.train], torch.tensor(self.gone.labels))
         free = self.train[~past & ~torch.isin(self.train, rows)]
         size = self._cover_size(len(rows), len(free))
-        # Drawn under the request's key: a partner that knows the run's seed cannot repeat it.
-        draw = Stream(self.seed, "cover").generator(request.key)
-        order = free[torch.randperm(len(free), generator=draw)]
+        # Over all training rows and under a secret key: positions tell nothing about people, and
+        # the same people always hide in the same cover, a larger one around a smaller.
+        order = self.train[keyed_order(self.train, request.cover or request.key)]
+        order = order[torch.isin(order, free)]
+        others = order[: size - len(rows)]
+        rest = order[size - len(rows) :]
         # The helper learns labels, and those of people of earlier requests are gone.
-        taught = order[~torch.isin(order, torch.tensor(self.gone.rows))][:size]
-        others = order[~torch.isin(order, taught)][: size - len(rows)]
+        taught = rest[~torch.isin(rest, torch.tensor(self.gone.rows))][:size]
         return torch.cat([rows, others]).sort().values, taught.sort().values
 
     def _cover_size(self, people: int, free: int) -> int:
         """Return how many rows each cover has: enough to hide in, or an error that says so."""
-        least = max(self.cover, COVER * people, self.batch)
+        least = max(COVER * people, self.batch)
+        if self.cover and self.cover < least:
+            raise ForgetError(
+                f"Expected a cover of at least {least} rows for {people} people but got "
+                f"{self.cover}."
+            )
         most = (free + people) // 2
         # Unless told a size, a small dataset gives what it has, ten rows a person at least.
-        wanted = least if self.cover else max(COVER * people, self.batch, min(LEAST, most))
+        wanted = self.cover or max(least, min(LEAST, most))
         if wanted > most:
             raise ForgetError(
                 f"Two covers of {wanted} rows to hide {people} people in do not fit into "
@@ -204,7 +215,7 @@ def forget(
             before = task.measure(request)
             with _timed(active, recorder) as chosen:
                 shots = task.shots(request)
-            called = _called(task, shots, tuple({*request.labels, *task.gone.labels}))
+            called, _ = _called(task, tuple({*request.labels, *task.gone.labels}))
             control = method.control()
             if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
@@ -213,7 +224,7 @@ def forget(
             work = task.work(request, shots, watch)
             with _timed(active, recorder) as worked:
                 method.run(work)
-            work.expect_alive(_agreement(task, shots, called, work.gone), 0.0)
+            _expect_alive(work, called, _called(task, work.gone)[0])
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
@@ -246,6 +257,7 @@ def forget(
         drift_share=_share(before[1], drift, after[1]),
         tells_partners=method.discloses,
         cover=len(work.among),
+        control=method.is_control(),
     )
     return result, saved
 
@@ -268,17 +280,29 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
     task.covers(request)
 
 
-def _called(task: Task, shots: Shots, gone: tuple[int, ...]) -> Tensor:
-    """Return the label each retained few-shot sample gets, among the labels that stay."""
-    rows, places = shots.sent()
-    logits = task.active.logits(rows, table=shots.table)[places][shots.forgotten :]
+def _called(task: Task, gone: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return the label each public sample of a retained label gets, among those that stay.
+
+    All public samples are asked for, so that none is named by being left out.
+    """
+    public = task.public.take(torch.arange(min(len(task.public), MOST_CHECKED)))
+    logits = task.active.logits(public.rows.to(task.active.device), table=public.table).cpu()
     logits[:, list(gone)] = -torch.inf
-    return logits.argmax(1)
+    stay = ~torch.isin(public.labels, torch.tensor(list(gone)))
+    return logits[stay].argmax(1), public.labels[stay]
 
 
-def _agreement(task: Task, shots: Shots, called: Tensor, gone: tuple[int, ...]) -> float:
-    """Return the share of retained few-shot samples that keep their label."""
-    return float((_called(task, shots, gone) == called).float().mean())
+def _expect_alive(work: Work, before: Tensor, after: Tensor) -> None:
+    """Raise where the retained samples changed sides.
+
+    The agreement is a mean over the labels that samples got before, so that a model that calls
+    everything by one name has 1 / labels; it must be nearer to 1 than to that.
+    """
+    groups = before.unique().tolist()
+    shares = [float((after[before == label] == label).float().mean()) for label in groups]
+    agreement = sum(shares) / max(1, len(shares))
+    if agreement < (1 + 1 / max(1, len(groups))) / 2:
+        work.expect_alive(min(agreement, 0.0), 0.0, shown=agreement)
 
 
 def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:

@@ -23,12 +23,12 @@ from typing import Any
 
 from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import write_atomically, writing
-from unlabel.forget.method import METHODS
 from unlabel.forget.request import Forgotten, Request
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
+CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
 NOTHING = "No request is staged; run `unlabel forget` first."
 
 
@@ -89,9 +89,17 @@ class Transaction:
     def _noted(self, event: Event, request: str) -> bool:
         return any(e.event == event and e.request == request for e in self.ledger.entries())
 
-    def stage(self, request: Request, method: str, gone: Forgotten) -> None:
-        """Have every party write its new weights aside; the active party last."""
+    def stage(
+        self, request: Request, method: str, gone: Forgotten, *, base: int | None, control: bool
+    ) -> None:
+        """Have every party write its new weights aside; the active party last.
+
+        base     the version the new weights were made from, which must still be the newest
+        control  whether nothing was to be learned; such a request can only be rolled back
+        """
         common = self.active.common_versions()
+        if base != common[-1]:
+            raise ForgetError("The run has changed since it was opened; try again.")
         facts = self.active.facts(common[-1])
         version = common[-1] + 1
         self._keep_secret(request)
@@ -117,18 +125,20 @@ class Transaction:
                 "progress": progress,
                 "parties": digests,
                 "request": request.id,
+                "control": control,
                 "note": request.own_note(method),
                 "forgotten": asdict(gone),
             },
         )
 
-    def commit(self) -> str:
-        """Decide for the staged request, and bring every party to it; return its id."""
-        self.expect_together()
-        facts = self.staged()
-        if facts is None:
-            raise ForgetError(NOTHING)
-        expect_forgets(facts["note"]["method"])
+    def commit(self, request: str | None = None) -> str:
+        """Decide for the staged request, and bring every party to it; return its id.
+
+        Where a request is named, no other is decided on.
+        """
+        facts = self._waiting(request)
+        if facts["control"]:
+            raise ForgetError(CONTROL)
         version = self.store.staged.versions()[-1]
         self.store.adopt(version, self.store.staged.digest(version))
         self._finish_commit(version)
@@ -147,12 +157,19 @@ class Transaction:
         """Return where the others' ledgers end: a line that is cut off later is missed."""
         return {party: stands.ledger for party, stands in self.standing().items()}
 
-    def rollback(self) -> str:
-        """Decide against the staged request, and have every party drop it; return its id."""
+    def _waiting(self, request: str | None) -> dict[str, Any]:
+        """Return the facts of the staged request, which must be the one that is named."""
         self.expect_together()
         facts = self.staged()
         if facts is None:
             raise ForgetError(NOTHING)
+        if request is not None and facts["request"] != request:
+            raise ForgetError(f"Request {request} was decided on; {facts['request']} is staged.")
+        return facts
+
+    def rollback(self, request: str | None = None) -> str:
+        """Decide against the staged request, and have every party drop it; return its id."""
+        facts = self._waiting(request)
         request = str(facts["request"])
         self.ledger.append("rollback", request, facts["note"])
         self._drop(request)
@@ -247,15 +264,6 @@ class Transaction:
         path = self.store.home / "secrets" / f"{request.id}.json"
         text = json.dumps({**request.what(), "key": request.key})
         write_atomically(path, text.encode(), mode=0o600)
-
-
-def expect_forgets(method: str) -> None:
-    """Raise where a method is a control, which must not pass for an erasure."""
-    if method in METHODS and not METHODS.get(method).forgets:
-        raise ForgetError(
-            f"Method '{method}' is a control that forgets nothing, so it cannot be committed; roll "
-            f"it back."
-        )
 
 
 def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:

@@ -9,7 +9,7 @@ from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, Handler, handles
-from unlabel.party.randomness import Stream, own_randomness
+from unlabel.party.randomness import Stream, keyed_order, own_randomness
 
 __all__ = [
     "ActiveParty",
@@ -29,6 +29,7 @@ __all__ = [
     "Stream",
     "describe",
     "handles",
+    "keyed_order",
     "own_randomness",
     "serving",
     "staging",

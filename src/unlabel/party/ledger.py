@@ -84,7 +84,8 @@ class Ledger:
     def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
         """Add a line; one that says the same of the same request is not said twice."""
         entries = self.entries()
-        if any(e.event == event and e.request == request for e in entries):
+        said = {(e.event, e.request, e.note.get("version")) for e in entries}
+        if (event, request, note.get("version")) in said:
             return
         draft = LedgerEntry(
             index=len(entries),

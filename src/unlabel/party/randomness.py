@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,20 @@ class Stream:
     def generator(self, step: int | str) -> torch.Generator:
         """Return a CPU generator of its own at the start of the stream of a step."""
         return torch.Generator().manual_seed(self.number(step))
+
+
+def keyed_order(rows: Tensor, key: str) -> Tensor:
+    """Return the positions of rows in an order that only the holder of a key can tell.
+
+    Rows are sorted by BLAKE2b(key, row). PyTorch's generators take 32 bits of a seed, which can be
+    tried out one by one; a key in hexadecimal has 256.
+    """
+    secret = bytes.fromhex(key)
+    marks = [
+        hashlib.blake2b(row.to_bytes(8, "big"), key=secret, digest_size=16).digest()
+        for row in rows.tolist()
+    ]
+    return torch.tensor(sorted(range(len(marks)), key=marks.__getitem__), dtype=torch.int64)
 
 
 @contextlib.contextmanager
