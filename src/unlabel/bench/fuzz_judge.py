@@ -119,7 +119,7 @@ class Judge:
         #: What waits for a decision, and what was decided: request, version and digest.
         self.staged: tuple[str, int, str] | None = None
         self.committed: set[tuple[str, int, str]] = set()
-        self.ledger: list[tuple[str, str]] = []
+        self.ledger: list[tuple[str, str, object]] = []
         self.weights = self._weights()
         self.expected: Tensor | None = self.weights
         self.disk = self._disk()
@@ -276,11 +276,11 @@ class Judge:
             self.versions = {v for v in self.versions if v >= request.version}
             if self.staged is not None and self.staged[1] < request.version:
                 self.staged = None
-            self._note("purge", request.request)
+            self._note("purge", request.request, request.version)
 
-    def _note(self, event: str, request: str) -> None:
-        if (event, request) not in self.ledger:
-            self.ledger.append((event, request))
+    def _note(self, event: str, request: str, version: int | None = None) -> None:
+        if (event, request, version) not in self.ledger:
+            self.ledger.append((event, request, version))
 
     def _version_wrongs(self, request: Message) -> Iterator[str]:
         if isinstance(request, Save):
@@ -321,7 +321,15 @@ class Judge:
             files = sorted(disk)
             if len(self.versions) > self.policy.max_versions or files != self._files():
                 yield f"keeps {files} on disk"
-            if [(line["event"], line["request"]) for line in self._ledger_lines()] != self.ledger:
+            said = [
+                (
+                    line["event"],
+                    line["request"],
+                    line["note"].get("version") if line["event"] == "purge" else None,
+                )
+                for line in self._ledger_lines()
+            ]
+            if said != self.ledger:
                 yield "does not remember what was decided"
 
     def _files(self) -> list[str]:

@@ -84,8 +84,9 @@ class Ledger:
     def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
         """Add a line; one that says the same of the same request is not said twice."""
         entries = self.entries()
-        said = {(e.event, e.request, e.note.get("version")) for e in entries}
-        if (event, request, note.get("version")) in said:
+        if (event, request, _purged(event, note)) in {
+            (e.event, e.request, _purged(e.event, e.note)) for e in entries
+        }:
             return
         draft = LedgerEntry(
             index=len(entries),
@@ -99,3 +100,8 @@ class Ledger:
         sealed = LedgerEntry(**{**asdict(draft), "hash": draft.expected_hash()})
         text = "".join(entry.line() + "\n" for entry in [*entries, sealed])
         write_atomically(self.path, text.encode())
+
+
+def _purged(event: str, note: dict[str, Any]) -> object:
+    """Return the version that a purge left: after one request there may be several."""
+    return note.get("version") if event == "purge" else None
