@@ -175,6 +175,7 @@ def plan(
         robust=robust,
         batch=federation.config.train.batch,
         cover=cover,
+        again=again,
         seed=federation.config.train.seed,
     )
     return task, request

@@ -219,7 +219,9 @@ def test_a_secret_request_does_not_use_a_method_that_names_the_rows(trained: Fed
 def test_a_label_forgotten_quickly_can_be_forgotten_in_depth() -> None:
     fed = train()
     fed.forget([1]).commit()
-    fed.forget([1], method=Deep(), again=True).commit()
+    deeper = fed.forget([1], method=Deep(), again=True, robust="drop")
+    assert not [s for s in deeper.result.suspects if s["label"] == "1"]  # it doubts them all now
+    deeper.commit()
     assert fed.forgotten == Forgotten(labels=(1,))
     assert fed.evaluate().per_label_accuracy[1] == 0.0
 

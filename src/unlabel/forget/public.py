@@ -102,12 +102,14 @@ def draw_shots(
     retained: int,
     robust: Robust = "none",
     key: str,
+    again: bool = False,
 ) -> Shots:
     """Choose the samples of a request and look at them through the model as it is.
 
     labels  to forget now
     gone    forgotten earlier; their samples are not used
     key     of the request: nobody else can tell the choice from another label's
+    again   the labels were forgotten before, so that the model doubts all their samples
     """
     # All labels are looked at, those forgotten earlier too: who is left out would be named.
     public = _some(public, SEEN * max(few_shot, retained), key)
@@ -117,6 +119,8 @@ def draw_shots(
     order = keyed_order(public.rows, key)
     public, probabilities = public.take(order), probabilities[order]
     trust = probabilities.gather(1, public.labels[:, None])[:, 0]
+    if again:
+        trust[torch.isin(public.labels, torch.tensor(list(labels)))] = 1.0
     suspected = trust < SUSPECT
     kept = ~suspected if robust == "drop" else torch.ones_like(suspected)
     chosen: list[Tensor] = []

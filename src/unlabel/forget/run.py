@@ -81,6 +81,7 @@ class Task:
     train, test  rows of the training table
     names        of the labels
     gone         what was forgotten earlier
+    again        the labels were forgotten before
     cover        rows of the covers in which people are asked for, ten a person at least; 0 is
                  `LEAST`, or half of the training rows where there are fewer
     """
@@ -96,6 +97,7 @@ class Task:
     robust: Robust = "none"
     batch: int = 64
     cover: int = 0
+    again: bool = False
     seed: int = 0
 
     def shots(self, request: Request) -> Shots:
@@ -110,6 +112,7 @@ class Task:
             retained=self.retained,
             robust=self.robust,
             key=request.key,
+            again=self.again,
         )
 
     def work(self, request: Request, shots: Shots, watch: Watch) -> Work:
