@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import load_dataset
 from unlabel.data.dataset import Array
@@ -25,7 +26,7 @@ DRAWS = 2000
 
 
 @dataclass(frozen=True)
-class PeopleSettings:
+class PeopleSettings(Recipe):
     """Settings of the bench.
 
     rows      training rows, of which a share `wrong` gets a wrong label
@@ -36,12 +37,11 @@ class PeopleSettings:
     """
 
     data: str = "mnist"
-    model: str = "convnet"
-    parties: int = 2
+    epochs: int = 40
+    validation: float = 0.0
     rows: int = 6000
     strangers: int = 4000
     wrong: float = 0.2
-    epochs: int = 40
     listed: int = 100
     requests: int = 2
     method: str = "people"
@@ -130,14 +130,7 @@ def _doubt(
     """Return how sure a model trained on other people is of everybody's true label."""
     path = near.with_suffix(".others.npz")
     np.savez(path, x_train=x[others], y_train=y[others], x_test=x[chosen], y_test=y[chosen])
-    scorer = Federation.local(
-        str(path),
-        parties=settings.parties,
-        model=settings.model,
-        epochs=8,
-        validation=0.0,
-        seed=seed,
-    )
+    scorer = replace(settings, data=str(path), epochs=8).federation(seed)
     scorer.train()
     rows = scorer.holdings.rows.test
     return _confidence(scorer, rows).numpy()
@@ -146,14 +139,7 @@ def _doubt(
 def _train(
     settings: PeopleSettings, world: World, seed: int, gone: Forgotten | None = None
 ) -> Federation:
-    federation = Federation.local(
-        str(world.path),
-        parties=settings.parties,
-        model=settings.model,
-        epochs=settings.epochs,
-        validation=0.0,
-        seed=seed,
-    )
+    federation = replace(settings, data=str(world.path)).federation(seed)
     federation.forgotten = gone or Forgotten()
     federation.train()
     federation.forgotten = Forgotten()

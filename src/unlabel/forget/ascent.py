@@ -81,7 +81,7 @@ class Ascent(Method):
         for epoch in range(self.epochs):
             for rows, table, objective in [*climbs, *recovers]:
                 loss = work.move(rows, objective, mode=mode, table=table)
-            work.expect_alive(1.0, loss.item())
+            work.expect_alive(loss=loss.item())
             work.watch(epoch + 1, self.epochs, f"loss {loss.item():.4f}")
 
     def _climbs(self, work: Work) -> list[tuple[Tensor, str, _Objective]]:

@@ -97,7 +97,7 @@ class Deep(Method):
                 heads.descend(work.steps - 1)
                 if work.steps % 10 == 0:
                     work.watch(work.steps, steps, f"epoch {epoch + 1}")
-            work.expect_alive(1.0, loss.item())
+            work.expect_alive(loss=loss.item())
 
 
 class _Distil:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -10,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, PartyRefused, TrainingError
+from unlabel.errors import ForgetError
 from unlabel.forget.public import PublicSet, Shots
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.registry import Registry
@@ -153,28 +154,21 @@ class Work:
         mode: Mode,
         table: str,
     ) -> Tensor:
-        """Take one joint step; what cannot go on says which setting to change."""
-        try:
-            loss = self.active.move(rows, self.steps, objective, mode=mode, table=table)
-        except (PartyRefused, TrainingError) as error:
-            if "finite" not in str(error):
-                raise
-            raise ForgetError(
-                f"Forgetting diverged in step {self.steps} and was rolled back; lower the rates "
-                f"(`lr`, `top_lr` or `bottom_lr`)."
-            ) from error
+        """Take one joint step."""
+        loss = self.active.move(rows, self.steps, objective, mode=mode, table=table)
         self.steps += 1
         self.total += 1
         return loss
 
-    def expect_alive(self, agreement: float, loss: float, shown: float | None = None) -> None:
-        """Raise where the loss is no number or the retained samples changed sides."""
-        if loss != loss or agreement < COLLAPSE:
-            seen = agreement if shown is None else shown
+    def expect_alive(
+        self, agreement: float = 1.0, loss: float = 0.0, *, least: float = COLLAPSE
+    ) -> None:
+        """Raise where the loss is no number or too few retained samples keep their label."""
+        if math.isnan(loss) or agreement < least:
             raise ForgetError(
-                f"Forgetting destroys the rest: after step {self.steps} only {seen:.0%} of the "
-                f"retained public samples keep their label; it was rolled back. Lower the rates "
-                f"(`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
+                f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
+                f"the retained public samples keep their label; it was rolled back. Lower the "
+                f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
             )
 
     def without(self, logits: Tensor) -> Tensor:

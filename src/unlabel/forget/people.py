@@ -155,7 +155,7 @@ class People(Method):
             before_pass()
             for batch in batches(rows, size, seed=work.seed, epoch=-1 - number):
                 loss = work.move(batch, objective(batch), mode="train", table="main")
-            work.expect_alive(1.0, loss.item())
+            work.expect_alive(loss=loss.item())
             work.watch(number + 1, passes, title)
 
 

@@ -208,7 +208,6 @@ def forget(
 
     Where it fails, every party is as it was before.
     """
-    expect_fits(task, request, method, name)
     active = task.active
     plain, recorder = active.transport, Recorder(active.transport)
     saved = active.snapshot()
@@ -218,7 +217,7 @@ def forget(
             before = task.measure(request)
             with _timed(active, recorder) as chosen:
                 shots = task.shots(request)
-            called, _ = _called(task, tuple({*request.labels, *task.gone.labels}))
+            called = _called(task, (*request.labels, *task.gone.labels))
             control = method.control()
             if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
@@ -227,7 +226,7 @@ def forget(
             work = task.work(request, shots, watch)
             with _timed(active, recorder) as worked:
                 method.run(work)
-            _expect_alive(work, called, _called(task, work.gone)[0])
+            _expect_alive(work, called, _called(task, work.gone))
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
@@ -283,7 +282,7 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
     task.covers(request)
 
 
-def _called(task: Task, gone: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _called(task: Task, gone: tuple[int, ...]) -> Tensor:
     """Return the label each public sample of a retained label gets, among those that stay.
 
     All public samples are asked for, so that none is named by being left out.
@@ -292,7 +291,7 @@ def _called(task: Task, gone: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     logits = task.active.logits(public.rows.to(task.active.device), table=public.table).cpu()
     logits[:, list(gone)] = -torch.inf
     stay = ~torch.isin(public.labels, torch.tensor(list(gone)))
-    return logits[stay].argmax(1), public.labels[stay]
+    return logits[stay].argmax(1)
 
 
 def _expect_alive(work: Work, before: Tensor, after: Tensor) -> None:
@@ -304,8 +303,7 @@ def _expect_alive(work: Work, before: Tensor, after: Tensor) -> None:
     groups = before.unique().tolist()
     shares = [float((after[before == label] == label).float().mean()) for label in groups]
     agreement = sum(shares) / max(1, len(shares))
-    if agreement < (1 + 1 / max(1, len(groups))) / 2:
-        work.expect_alive(min(agreement, 0.0), 0.0, shown=agreement)
+    work.expect_alive(agreement, least=(1 + 1 / max(1, len(groups))) / 2)
 
 
 def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:
