@@ -153,6 +153,14 @@ def test_a_constant_column_becomes_zero(value: float) -> None:
     assert scaled.abs().max().item() <= 1e-6 * abs(value)
 
 
+def test_a_column_that_hardly_differs_at_all_stays_finite() -> None:
+    """The smallest float32 there is: its deviation has no place in one."""
+    values = np.array([[0.0], [1e-45]], dtype=np.float32)
+    scaling = fit(values)
+    assert scaling.std.item() == 1
+    assert torch.isfinite(scaling.apply(torch.from_numpy(values))).all()
+
+
 def test_only_the_named_rows_count() -> None:
     values = np.array([[0.0], [2.0], [1000.0]], dtype=np.float32)
     scaling = fit(values, [0, 1])

@@ -79,9 +79,11 @@ class Scaling:
         wide = mean.view(1, -1, *[1] * (len(features.shape) - 1))
         variance = _sum(features, rows, lambda x: (x - wide).square()) / count
         # The mean of a constant column is off by a rounding error, and so is its deviation.
-        still = variance.sqrt() <= 1e-12 * mean.abs()
-        std = torch.where(still, torch.ones_like(mean), variance.sqrt()).view_as(wide)
         kind = torch.float64 if features.values.dtype == torch.float64 else torch.float32
+        # One that is too small to be kept would be divided by as 0.
+        least = torch.clamp_min(1e-12 * mean.abs(), torch.finfo(kind).tiny)
+        still = variance.sqrt() <= least
+        std = torch.where(still, torch.ones_like(mean), variance.sqrt()).view_as(wide)
         return cls(wide.to(kind), std.to(kind))
 
     def to(self, device: torch.device) -> Scaling:
