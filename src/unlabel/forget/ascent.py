@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.forget.method import METHODS, Method, Work, steady
+from unlabel.forget.method import METHODS, Data, Method, Tells, Work, steady
 from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within, shares
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect, one_of
@@ -67,9 +67,19 @@ class Ascent(Method):
         """Return whether nothing is learned at this rate."""
         return self.lr == 0
 
-    def names_rows(self) -> bool:
+    def needs(self) -> Data:
+        """Return whether a few samples of the label are climbed, or all its rows."""
+        return "forgotten" if self.samples == "all" else "few-shot"
+
+    def tells(self) -> Tells:
         """Return that samples of the label are asked for in messages of their own."""
-        return True
+        rows = "forgotten" if self.samples == "all" else "public"
+        asked = f"{rows} public" if self.recovery else rows
+        return Tells.of(asked, asked, alone=True)
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return the rate of the paper, and rates at which something is learned."""
+        return (self, *(replace(self, lr=lr, batchnorm="frozen") for lr in (1e-4, 1e-3, 1e-2)))
 
     def run(self, work: Work) -> None:
         """Alternate ascent and recovery, an epoch at a time."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from unlabel.forget.method import METHODS, Method, Work
+from unlabel.forget.method import METHODS, Data, Method, Tells, Work
 from unlabel.party import Learner, OptimiserSettings, Stream
 from unlabel.party.optimiser import expect, one_of
 from unlabel.train import batches
@@ -57,9 +57,18 @@ class Deep(Method):
         expect("lr", self.lr, self.lr >= 0, "0 or more")
         expect("heads", self.heads, self.heads >= 0, "0 or more")
 
-    def names_rows(self) -> bool:
-        """Return whether the forgotten rows are left out."""
-        return self.rows == "retained"
+    def needs(self) -> Data:
+        """Return the rows it distils on."""
+        return self.rows
+
+    def tells(self) -> Tells:
+        """Return that rows are asked for as in training, the forgotten ones or not."""
+        rows = "retained" if self.rows == "retained" else "retained forgotten"
+        return Tells.of(rows, rows)
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return lower and higher rates, and twice the epochs."""
+        return (self, *(replace(self, lr=lr) for lr in (0.01, 0.1)), replace(self, epochs=8))
 
     def run(self, work: Work) -> None:
         """Ask the old model once, renew, then distil."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unlabel.errors import ForgetError
-from unlabel.forget.method import METHODS, Method, Work, steady
+from unlabel.forget.method import METHODS, Data, Method, Tells, Work, steady
 from unlabel.models.tops import Top
 
 
@@ -21,6 +21,14 @@ class Mask(Method):
 
     about: ClassVar[str] = "control: hides the output, forgets nothing"
     discloses: ClassVar[str] = "nothing"
+
+    def needs(self) -> Data:
+        """Return that no data is looked at."""
+        return "nothing"
+
+    def tells(self) -> Tells:
+        """Return that nothing but the request itself is told."""
+        return Tells.of("", "")
 
     def is_control(self) -> bool:
         """Return that nothing is forgotten."""

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -17,8 +17,47 @@ from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.registry import Registry
 from unlabel.wire import Mode, Tune
 
+#: Which data a method must be given: a few public samples, training rows of the forgotten labels,
+#: those of the others, both, or none.
+Data = Literal["few-shot", "forgotten", "retained", "all", "nothing"]
+
+#: Settings that the comparison may try for a method, its published ones among them.
+SWEEP = 4
+
 #: Retained few-shot samples that may change their label before a run counts as collapsed.
 COLLAPSE = 0.5
+
+
+@dataclass(frozen=True)
+class Tells:
+    """What a method tells every passive party: exactly what its transcript holds.
+
+    rows       whose samples are asked for: `forgotten` and `retained` training rows, `public` ones,
+               and `drafts` that the party made itself
+    gradients  for whose samples gradients come
+    alone      whether some message asks for samples of the forgotten labels and for no others
+    messages   kinds of message, beyond those that ask for embeddings and send gradients
+    """
+
+    rows: frozenset[str] = frozenset()
+    gradients: frozenset[str] = frozenset()
+    alone: bool = False
+    messages: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, rows: str, gradients: str, messages: str = "Tune", *, alone: bool = False) -> Tells:
+        """Return what words say.
+
+        >>> sorted(Tells.of("forgotten retained", "retained").rows)
+        ['forgotten', 'retained']
+        """
+        words = (frozenset(text.split()) for text in (rows, gradients, messages))
+        asked, moved, kinds = words
+        return cls(asked, moved, alone, kinds)
+
+    def names_rows(self) -> bool:
+        """Return whether the forgotten rows can be told by what is asked for, or is not."""
+        return self.alone or ("retained" in self.rows and "forgotten" not in self.rows)
 
 
 class Method(ABC):
@@ -34,20 +73,32 @@ class Method(ABC):
     people: ClassVar[bool] = False
 
     @abstractmethod
-    def run(self, work: Work) -> None:
-        """Forget, by moving the parties' models."""
+    def needs(self) -> Data:
+        """Return which data it needs."""
+
+    @abstractmethod
+    def tells(self) -> Tells:
+        """Return what its messages tell every passive party."""
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return the settings that a comparison tries, the present ones first, `SWEEP` at most."""
+        return ()
 
     def is_control(self) -> bool:
         """Return whether nothing is learned on purpose; a control cannot be committed."""
         return False
 
     def names_rows(self) -> bool:
-        """Return whether a message asks for, or leaves out, the label's rows and no others."""
-        return False
+        """Return whether what is asked for, or is not, tells the label's rows from the others."""
+        return self.tells().names_rows()
 
     def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""
         return {}
+
+    @abstractmethod
+    def run(self, work: Work) -> None:
+        """Forget, by moving the parties' models."""
 
     def control(self) -> Method | None:
         """Return the same method with nothing learned, where side effects alone also forget."""

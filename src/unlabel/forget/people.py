@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unlabel.errors import ForgetError
-from unlabel.forget.method import METHODS, Method, Work
+from unlabel.forget.method import METHODS, Data, Method, Tells, Work
 from unlabel.forget.run import take_back
 from unlabel.party import OptimiserSettings
 from unlabel.party.optimiser import expect
@@ -77,6 +77,14 @@ class People(Method):
         expect("passes", self.passes, self.passes >= 1, "at least 1")
         expect("weight", self.weight, self.weight > 0, "above 0")
         expect("lr", self.lr, self.lr > 0, "above 0")
+
+    def needs(self) -> Data:
+        """Return that it asks for rows of both kinds."""
+        return "all"
+
+    def tells(self) -> Tells:
+        """Return that listed rows are asked for among others."""
+        return Tells.of("forgotten retained public", "forgotten retained", "Tune Rollback")
 
     def run(self, work: Work) -> None:
         """Train the helper, return, fit, and level."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from unlabel.forget.method import METHODS, Method, Work, steady
+from unlabel.forget.method import METHODS, Data, Method, Tells, Work, steady
 from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within, shares
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect
@@ -62,6 +62,19 @@ class Renormalise(Method):
         expect("look", self.look, self.look >= 1, "at least 1")
         expect("until", self.until, 0 <= self.until < 1, "from 0 to below 1")
         expect("lambdas", self.lambdas, all(0 <= x <= 1 for x in self.lambdas), "from 0 to 1")
+
+    def needs(self) -> Data:
+        """Return that a few public samples are enough."""
+        return "few-shot"
+
+    def tells(self) -> Tells:
+        """Return that all few-shot samples are asked for together."""
+        return Tells.of("public", "public")
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return other rates of the bottoms, and one that takes all steps."""
+        rates = (replace(self, bottom_lr=lr) for lr in (5e-5, 1e-3))
+        return (self, *rates, replace(self, until=0.0))
 
     def run(self, work: Work) -> None:
         """Take joint steps until the few-shot samples say that the label is gone."""
