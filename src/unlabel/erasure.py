@@ -122,6 +122,7 @@ def plan(
     cover: int = 0,
     again: bool = False,
     key: str | None = None,
+    wreck: bool = False,
 ) -> tuple[Task, Request]:
     """Check a request against the run, without changing anything.
 
@@ -133,6 +134,7 @@ def plan(
     cover     rows of each cover in which people are asked for; 0 is what suits the data
     again     forget labels once more that were forgotten already, for example in depth
     key       256 bits in hexadecimal that decide every draw of the request; random by default
+    wreck     carry on where the method destroys the rest, to see how badly
     """
     if bool(labels) == bool(ids):
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
@@ -174,9 +176,11 @@ def plan(
         retained=retained,
         robust=robust,
         batch=federation.config.train.batch,
+        training=federation.config.train,
         cover=cover,
         again=again,
         seed=federation.config.train.seed,
+        wreck=wreck,
     )
     return task, request
 

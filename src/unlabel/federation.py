@@ -288,8 +288,8 @@ class Federation:
         labels   by name or number
         ids      of people whose labels are to be forgotten, in place of whole labels
         method   by name or as an object of settings; `renormalise` (for people: `people`) if None
-        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`: see
-                 `erasure.plan`
+        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`, `wreck`:
+                 see `erasure.plan`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()

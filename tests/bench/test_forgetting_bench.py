@@ -13,7 +13,10 @@ from cli.command_line import one_thread
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe, residual
 from unlabel.bench import forget_speed, forgetting, people
-from unlabel.bench.forgetting import ForgettingSettings, Records
+from unlabel.bench.forgetting import ForgettingSettings
+from unlabel.bench.forgetting_summary import at_rate_0, table
+from unlabel.bench.measures import read_method, samples_of
+from unlabel.bench.records import Records
 from unlabel.errors import SettingsError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -46,7 +49,7 @@ def test_a_bench_that_starts_again_repeats_nothing(tmp_path: Path) -> None:
     found = {line["method"]: line for line in second["summary"] if line["labels_a_request"] == 1}
     assert set(found) == {"original", "mask", "renormalise", "deep:epochs=1", "retrained"}
     assert found["mask"]["forgotten"]["mean"] == 0.0
-    assert forgetting.table(second)[0][:2] == ["method", "labels"]
+    assert table(second)[0][:2] == ["method", "labels"]
 
 
 def test_lines_of_another_recipe_are_left_out(tmp_path: Path) -> None:
@@ -66,15 +69,15 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
 
 def test_the_share_of_drift_says_what_rate_0_comes_to() -> None:
     line = {"forgotten_before": 0.9, "forgotten": 0.1, "drift_share": 0.25}
-    assert forgetting._at_rate_0(line) == pytest.approx(0.7)  # (0.9 - 0.7) / (0.9 - 0.1) = 0.25
+    assert at_rate_0(line) == pytest.approx(0.7)  # (0.9 - 0.7) / (0.9 - 0.1) = 0.25
 
 
 def test_a_method_is_read_from_words() -> None:
-    made = forgetting.read_method("mixup-ascent@vgg16-cifar100:epochs=3")
+    made = read_method("mixup-ascent@vgg16-cifar100:epochs=3")
     assert (made.lr, made.epochs) == (1e-7, 3)  # type: ignore[attr-defined]
-    assert forgetting._samples("mixup-ascent@vgg16-cifar100:epochs=3")["few_shot"] == 30
+    assert samples_of("mixup-ascent@vgg16-cifar100:epochs=3")["few_shot"] == 30
     with pytest.raises(SettingsError, match="Unknown setting 'epoch'"):
-        forgetting.read_method("deep:epoch=3")
+        read_method("deep:epoch=3")
 
 
 def test_speed_is_a_share_of_the_same_run() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.measures import key_of, read_method
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.measures import key_of, read_method
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import load_dataset

@@ -20,7 +20,7 @@ from typing import Any, get_args
 import torch
 
 from unlabel import erasure
-from unlabel.bench.forgetting import key_of, read_method
+from unlabel.bench.measures import key_of, read_method
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.errors import UnlabelError

@@ -8,7 +8,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from unlabel.forget.method import METHODS, Data, Method, Tells, Work
+from unlabel.forget.method import METHODS, Data, Method, Tells
+from unlabel.forget.work import Work
 from unlabel.party import Learner, OptimiserSettings, Stream
 from unlabel.party.optimiser import expect, one_of
 from unlabel.train import batches

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from unlabel.errors import ForgetError
-from unlabel.forget.method import METHODS, Data, Method, Tells, Work, steady
+from unlabel.forget.method import METHODS, Data, Method, Tells
+from unlabel.forget.work import Work, steady
 from unlabel.models.tops import Top
 
 

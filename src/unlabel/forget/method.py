@@ -1,21 +1,13 @@
-"""What a method of forgetting is, and what it works with."""
+"""What a method of forgetting is: settings, an algorithm, and what it needs and tells."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
-import torch
-from torch import Tensor
-
-from unlabel.errors import ForgetError
-from unlabel.forget.public import PublicSet, Shots
-from unlabel.party import ActiveParty, OptimiserSettings
+from unlabel.forget.work import Work
 from unlabel.registry import Registry
-from unlabel.wire import Mode, Tune
 
 #: Which data a method must be given: a few public samples, training rows of the forgotten labels,
 #: those of the others, both, or none.
@@ -23,9 +15,6 @@ Data = Literal["few-shot", "forgotten", "retained", "all", "nothing"]
 
 #: Settings that the comparison may try for a method, its published ones among them.
 SWEEP = 4
-
-#: Retained few-shot samples that may change their label before a run counts as collapsed.
-COLLAPSE = 0.5
 
 
 @dataclass(frozen=True)
@@ -117,125 +106,6 @@ class Preset:
 METHODS: Registry[type[Method]] = Registry("method", package="unlabel.forget")
 
 
-def watch_nothing(step: int, steps: int, note: str) -> None:
-    """Watch nothing."""
-
-
-@dataclass
-class Work:
-    """One request being worked on by the active party, with all others behind the transport.
-
-    active     the active party
-    request    id of the request
-    labels     numbers of the labels to forget now (or, for people, none)
-    gone       numbers of all labels that must have no say afterwards, those forgotten earlier too
-    shots      the few-shot samples
-    public     all public samples
-    rows       training rows of what is forgotten; only methods that disclose them ask for them
-    retained   training rows of everything else
-    among      for people: a random cover with their rows among it, all that is ever asked for
-    apart      for people: another cover, of the same size and without them
-    count      how many labels there are
-    batch      rows a step in training
-    watch      told the step, the most steps and a figure, at every look
-    steps      taken since the last `tune`; `total` counts all
-    """
-
-    active: ActiveParty
-    request: str
-    labels: tuple[int, ...]
-    gone: tuple[int, ...]
-    shots: Shots
-    public: PublicSet
-    rows: Tensor
-    retained: Tensor
-    among: Tensor
-    apart: Tensor
-    count: int
-    batch: int = 64
-    seed: int = 0
-    watch: Callable[[int, int, str], None] = watch_nothing
-    steps: int = field(default=0, init=False)
-    total: int = field(default=0, init=False)
-
-    def tune(
-        self,
-        top: OptimiserSettings,
-        bottoms: OptimiserSettings,
-        *,
-        steps: int = 0,
-        renew: float = 0.0,
-    ) -> None:
-        """Have all models move with a fresh optimiser, after renewing the ends of the bottoms."""
-        self.steps = 0
-        for half, learner in self.active.learners().items():
-            learner.tune(top if half == "top" else bottoms, steps)
-            if renew and half == "bottom":
-                learner.renew(renew)
-        self.active.transport.ask(
-            Tune(
-                0,
-                request=self.request,
-                steps=steps,
-                lr=float(bottoms.lr),
-                schedule=bottoms.schedule,
-                warmup=float(bottoms.warmup),
-                momentum=float(bottoms.momentum),
-                nesterov="yes" if bottoms.nesterov else "no",
-                weight_decay=float(bottoms.weight_decay),
-                renew=float(renew),
-            )
-        )
-
-    def move_shots(self, objective: Callable[[list[Tensor]], Tensor]) -> Tensor:
-        """Take one joint step on all few-shot samples, normalisation frozen."""
-        rows, places = self.shots.sent()
-        return self.move(
-            rows,
-            lambda embeddings: objective([values[places] for values in embeddings]),
-            mode="frozen",
-            table=self.shots.table,
-        )
-
-    def move(
-        self,
-        rows: Tensor,
-        objective: Callable[[list[Tensor]], Tensor],
-        *,
-        mode: Mode,
-        table: str,
-    ) -> Tensor:
-        """Take one joint step."""
-        loss = self.active.move(rows, self.steps, objective, mode=mode, table=table)
-        self.steps += 1
-        self.total += 1
-        return loss
-
-    def expect_alive(
-        self, agreement: float = 1.0, loss: float = 0.0, *, least: float = COLLAPSE
-    ) -> None:
-        """Raise where the loss is no number or too few retained samples keep their label."""
-        if math.isnan(loss) or agreement < least:
-            raise ForgetError(
-                f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
-                f"the retained public samples keep their label; it was rolled back. Lower the "
-                f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
-            )
-
-    def without(self, logits: Tensor) -> Tensor:
-        """Return the distribution with the forgotten labels masked and the rest renormalised."""
-        masked = logits.clone()
-        masked[:, list(self.gone)] = -torch.inf
-        return masked.softmax(1)
-
-
 def settings_of(method: Method) -> dict[str, object]:
     """Return a method's settings as plain data."""
     return {f.name: getattr(method, f.name) for f in fields(method)}  # type: ignore[arg-type]
-
-
-def steady(lr: float, momentum: float, weight_decay: float = 0.0) -> OptimiserSettings:
-    """Return SGD at one rate over all steps."""
-    return OptimiserSettings(
-        lr=lr, momentum=momentum, weight_decay=weight_decay, schedule="constant"
-    )

@@ -12,8 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unlabel.errors import ForgetError
-from unlabel.forget.method import METHODS, Data, Method, Tells, Work
+from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.run import take_back
+from unlabel.forget.work import Work
+from unlabel.models.tops import last_layer
 from unlabel.party import OptimiserSettings
 from unlabel.party.optimiser import expect
 from unlabel.train import batches
@@ -203,8 +205,8 @@ def _accuracy(logits: Tensor, labels: Tensor) -> float:
 
 def _scale_top(top: nn.Module, factor: float) -> None:
     """Multiply the top's last layer, where that is a linear one."""
-    last = [part for part in top.modules() if not list(part.children())][-1]
-    if isinstance(last, nn.Linear):
+    last = last_layer(top)
+    if last is not None:
         with torch.no_grad():
             for weights in last.parameters():
                 weights.mul_(factor)

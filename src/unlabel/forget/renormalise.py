@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unlabel.forget.method import METHODS, Data, Method, Tells, Work, steady
+from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.mixing import at_most, mixer, pairs_among, pairs_within, shares
+from unlabel.forget.work import Work, steady
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect
 

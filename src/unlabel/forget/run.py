@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError, UnlabelError
-from unlabel.forget.method import Method, Work, settings_of
+from unlabel.forget.method import Method, settings_of
 from unlabel.forget.public import PublicSet, Robust, Shots, draw_shots
 from unlabel.forget.request import Forgotten, Request
+from unlabel.forget.work import Work
 from unlabel.party import ActiveParty, keyed_order, own_randomness
-from unlabel.train import evaluate
+from unlabel.train import TrainSettings, evaluate
 from unlabel.wire import Recorder, Rollback
 
 #: Rows of a cover for each person that a request names, and in all.
@@ -82,6 +83,8 @@ class Task:
     names        of the labels
     gone         what was forgotten earlier
     again        the labels were forgotten before
+    training     how the model was trained
+    wreck        carry on where a method destroys the rest
     cover        rows of the covers in which people are asked for, ten a person at least; 0 is
                  `LEAST`, or half of the training rows where there are fewer
     """
@@ -99,6 +102,8 @@ class Task:
     cover: int = 0
     again: bool = False
     seed: int = 0
+    training: TrainSettings = field(default_factory=TrainSettings)
+    wreck: bool = False
 
     def shots(self, request: Request) -> Shots:
         """Choose the few-shot samples of a request."""
@@ -142,6 +147,8 @@ class Task:
             batch=self.batch,
             seed=self.seed,
             watch=watch,
+            training=self.training,
+            wreck=self.wreck,
         )
 
     def covers(self, request: Request) -> tuple[Tensor, Tensor]:

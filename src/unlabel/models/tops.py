@@ -116,3 +116,9 @@ def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> No
         raise ModelError(f"{fails} in a step of training ({why(error)}).") from error
     if any(part.grad is None for part in embeddings):
         raise ModelError(f"Top model '{name}' passes no gradients on to the embeddings.")
+
+
+def last_layer(top: nn.Module) -> nn.Linear | None:
+    """Return the layer that gives the logits, where it is a linear one."""
+    last = [part for part in top.modules() if not list(part.children())][-1]
+    return last if isinstance(last, nn.Linear) else None

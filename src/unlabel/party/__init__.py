@@ -1,17 +1,22 @@
 """Who owns what: passive parties (features, bottom), the active party (labels, top)."""
 
-from unlabel.party import serving, staging  # register the handlers of messages
+from unlabel.party import serving, shaping, staging  # register the handlers of messages
 from unlabel.party.active import ActiveParty, describe
+from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.learner import Bottom, Learner, Place, Precision
+from unlabel.party.draft import DRAFT
+from unlabel.party.learner import Learner, Place, Precision
 from unlabel.party.ledger import Ledger, LedgerEntry
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, Handler, handles
 from unlabel.party.randomness import Stream, keyed_order, own_randomness
+from unlabel.party.rewriting import REMEMBERED
 
 __all__ = [
+    "DRAFT",
+    "REMEMBERED",
     "ActiveParty",
     "Bottom",
     "CheckpointStore",
@@ -32,5 +37,6 @@ __all__ = [
     "keyed_order",
     "own_randomness",
     "serving",
+    "shaping",
     "staging",
 ]

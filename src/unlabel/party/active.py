@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -11,8 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
+from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.learner import Bottom, Learner
+from unlabel.party.draft import DRAFT
+from unlabel.party.learner import Learner
 from unlabel.party.ledger import Ledger
 from unlabel.party.protocols import Filter
 from unlabel.party.randomness import own_randomness
@@ -29,7 +31,9 @@ from unlabel.wire import (
     Restore,
     Save,
     Saved,
+    Track,
     Transport,
+    Weigh,
 )
 
 #: Rows that are predicted at a time, where every party serves so many.
@@ -82,6 +86,12 @@ class ActiveParty:
             self.own.prepare(rows, steps)
         self.transport.ask(Prepare(0, rows, steps))
 
+    def track(self, into: str) -> None:
+        """Have all add what the next step changes to a sum of theirs."""
+        for learner in self.learners().values():
+            learner.track(into)
+        self.transport.ask(Track(0, into))
+
     def step(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Take one training step; return the loss and the number of correct rows, unread."""
         target = self.labels[rows]
@@ -115,28 +125,73 @@ class ActiveParty:
         party's own first, and may do with them what it likes under autograd: each party gets
         the exact gradient for its own rows.
         """
+        loss, own, gradients = self._backward(rows, step, objective, mode=mode, table=table)
+        self.top.descend(step)
+        if self.own is not None and own is not None:
+            self.own.learn(*own, step)
+        self._tell(gradients)
+        return loss
+
+    def weigh(
+        self,
+        rows: Tensor,
+        step: int,
+        objective: Callable[[list[Tensor]], Tensor],
+        *,
+        into: str,
+        weight: float,
+        table: str = "main",
+    ) -> None:
+        """Have all add the squared gradients of an objective to a sum of theirs; nothing moves."""
+        _, own, gradients = self._backward(rows, step, objective, mode="frozen", table=table)
+        self.top.weigh(into, weight)
+        if self.own is not None and own is not None:
+            self.own.consider(*own, into, weight)
+        self._tell({p: Weigh(step, g.values, into, weight) for p, g in gradients.items()})
+
+    def redraft(self, rows: Tensor, step: int, objective: Callable[[list[Tensor]], Tensor]) -> None:
+        """Move the parties' drafts, and no weights, against the gradient of an objective."""
+        _, own, gradients = self._backward(rows, step, objective, mode="inputs", table=DRAFT)
+        self.top.clear()
+        if self.own is not None and own is not None:
+            self.own.redraft(*own)
+        self._tell(gradients)
+
+    def _backward(
+        self,
+        rows: Tensor,
+        step: int,
+        objective: Callable[[list[Tensor]], Tensor],
+        *,
+        mode: Mode,
+        table: str,
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None, dict[str, Gradients]]:
+        """Return an objective, and its gradients for the own embeddings and for the parties'."""
         own, received = self._embeddings(rows, table=table, mode=mode, step=step)
+        roots = [values.detach().requires_grad_() for values in own]
         leaves = [values.requires_grad_() for values in received.values()]
         self.top.begin(mode, step)
-        loss = objective([*own, *leaves])
+        loss = objective([*roots, *leaves])
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             self._check_finite(received)
             raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
-        if any(leaf.grad is None for leaf in leaves):
+        if any(leaf.grad is None for leaf in [*roots, *leaves]):
             raise ModelError("The top model does not pass gradients on to every party.")
-        self.top.descend(step)
-        if self.own is not None:
-            self.own.descend(step)
-        gradients: dict[str, Message] = {
+        gradients = {
             party: Gradients(step, cast(Tensor, leaf.grad))
             for party, leaf in zip(received, leaves, strict=True)
         }
+        carried = (own[0], cast(Tensor, roots[0].grad)) if own else None
+        return loss.detach(), carried, gradients
+
+    def _tell(self, messages: Mapping[str, Message]) -> None:
+        """Send each party its gradients, as the filters leave them."""
+        told = dict(messages)
         for each in self.filters:
-            gradients = {party: each(message) for party, message in gradients.items()}
-        self.transport.tell(gradients)
-        return loss.detach()
+            told = {party: each(message) for party, message in told.items()}
+        self.transport.tell(told)
 
     @torch.no_grad()
     def embeddings(

@@ -10,17 +10,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from unlabel.data import Features, Scaling
 from unlabel.errors import CheckpointError
-from unlabel.files import sha256
-from unlabel.party.graphs import Replay
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
-from unlabel.wire import Mode
+from unlabel.party.rewriting import Sums, dampen, noise
+from unlabel.wire import Mode, Rule
 
 Precision = Literal["float32", "bf16"]
-
-UNPREPARED = "nothing was prepared or restored yet."
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,9 @@ class Learner:
         self._training = settings
         self._stream = stream
         self._weights = list(self.module.parameters())
+        # On the host, and small beside what training needs: where a training begins again.
+        self._begin = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
+        self.sums, self.moves, self._track = Sums(), Sums(), ""
         self._use(settings)
 
     def _use(self, settings: OptimiserSettings, steps: int | None = None) -> None:
@@ -66,7 +65,7 @@ class Learner:
         # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
         # that cost a small model more time than the step itself.
         self._move = inspect.unwrap(type(self._optimiser).step)
-        self._clear()
+        self.clear()
 
     def begin(self, mode: Mode, step: int) -> None:
         """Set the model to train or predict, and start the step's random stream.
@@ -107,17 +106,51 @@ class Learner:
     def settle(self) -> None:
         """Move as in training again, with an optimiser that remembers nothing."""
         self._use(self._training)
+        self.sums, self.moves, self._track = Sums(), Sums(), ""
+
+    def weigh(self, into: str, weight: float) -> None:
+        """Add the squared gradients to a sum, and move nothing."""
+        found = [torch.zeros_like(w) if w.grad is None else w.grad for w in self._weights]
+        self.sums.add_squares(into, found, weight)
+        self.clear()
+
+    def track(self, into: str) -> None:
+        """Add what the next step changes to a sum."""
+        self._track = into
+
+    def rewrite(
+        self, rule: Rule, by: str = "", against: str = "", threshold: float = 0, strength: float = 0
+    ) -> None:
+        """Change the weights at once; see `Rewrite` for the rules."""
+        with torch.no_grad():
+            if rule == "begin":
+                self.module.load_state_dict(self._begin)
+            elif rule == "dampen":
+                some, every = self.sums.mean(by), self.sums.mean(against)
+                dampen(self._weights, some, every, threshold=threshold, strength=strength)
+            elif rule == "noise":
+                self._stream.start("noise", self.place.device)
+                noise(self._weights, self.sums.mean(by), strength=strength)
+            else:
+                for weights, moved in zip(self._weights, self.moves.total(by), strict=True):
+                    weights.sub_(moved)
 
     def descend(self, step: int) -> None:
         """Move the weights against their gradients, at the rate of this step."""
         rate = self._settings.rate(step, self.steps if self._span is None else self._span)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
+        before = [weights.detach().clone() for weights in self._weights] if self._track else []
         with torch.no_grad():
             self._move(self._optimiser)
-        self._clear()
+        if self._track:
+            moves = [now.detach() - old for now, old in zip(self._weights, before, strict=True)]
+            self.moves.add(self._track, moves)
+            self._track = ""
+        self.clear()
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Drop gradients."""
         for weights in self._weights:
             weights.grad = None
 
@@ -140,6 +173,9 @@ class Learner:
             for key, value in values.items():
                 if isinstance(value, Tensor):
                     named[f"optimiser/{index}/{key}"] = value
+        for name in self.moves.named:
+            for index, tensor in enumerate(self.moves.total(name)):
+                named[f"moves/{name}/{index}"] = tensor
         return named
 
     def load_state(self, named: dict[str, Tensor]) -> None:
@@ -161,83 +197,9 @@ class Learner:
                     raise CheckpointError("the optimiser in it is another one.")
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
-        self._clear()
-
-
-class Bottom(Learner):
-    """A bottom model G_k with the rows it reads: embeddings H_k = G_k(x_k).
-
-    The features are scaled here, on their owner's side; the statistics are part of the state.
-    """
-
-    def __init__(
-        self,
-        module: nn.Module,
-        features: Features,
-        settings: OptimiserSettings,
-        *,
-        stream: Stream,
-        place: Place,
-    ) -> None:
-        super().__init__(module, settings, stream=stream, place=place)
-        self.tables = {"main": features.to(place.device)}
-        self.scaling: Scaling | None = None
-        self._digest: str | None = None
-        # All parties crop by one stream, so that the parts of an image move together.
-        self._crops = Stream(stream.seed, "crops")
-        # One graph a mode: normalisation runs other kernels where it is frozen.
-        # A request asks for a few sizes of batch, over and over.
-        shapes = {"train": 1, "frozen": 4} if place.graphs else {}
-        self._replays = {mode: Replay(self.module, n) for mode, n in shapes.items()}
-
-    def add_table(self, name: str, features: Features) -> None:
-        """Add rows that are no part of training, for example new people to predict."""
-        self.tables[name] = features.to(self.place.device)
-
-    def features_digest(self) -> str:
-        """Return a fingerprint of the rows the model is trained on."""
-        if self._digest is None:
-            values = self.tables["main"].values.cpu().contiguous()
-            self._digest = sha256(str(tuple(values.shape)).encode() + values.numpy().tobytes())
-        return self._digest
-
-    def prepare(self, rows: Tensor, steps: int) -> None:
-        """Fit the scaling on the training rows, for a training of so many steps."""
-        self.steps = steps
-        self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
-
-    def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
-        """Return the embeddings of rows, in training with the graph that leads back to them."""
-        if self.scaling is None:
-            raise CheckpointError(UNPREPARED)
-        with torch.set_grad_enabled(mode != "predict"):
-            if mode == "train" and self.tables[table].augment != "none":
-                self._crops.start(step, self.place.device)
-            x = self.tables[table].batch(rows, augment=mode == "train")
-            self.begin(mode, step)
-            x = self.scaling.apply(x)
-            if x.dim() == 4 and self.place.device.type == "cuda":
-                x = x.contiguous(memory_format=torch.channels_last)
-            run = self._replays.get(mode, self.module)
-            with self.place.autocast():
-                embeddings: Tensor = run(x)
-        return embeddings.float()
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the model, the optimiser and the scaling."""
-        return {**super().state(), **self._scaling_state()}
-
-    def model_state(self) -> dict[str, Tensor]:
-        """Return the model and the scaling."""
-        return {**super().model_state(), **self._scaling_state()}
-
-    def _scaling_state(self) -> dict[str, Tensor]:
-        if self.scaling is None:
-            raise CheckpointError(UNPREPARED)
-        return {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
-
-    def load_state(self, named: dict[str, Tensor]) -> None:
-        """Return to a state."""
-        super().load_state(named)
-        scaling = Scaling(named["scaling/mean"], named["scaling/std"])
-        self.scaling = scaling.to(self.place.device)
+        self.moves = Sums()
+        names = {key.split("/")[1] for key in named if key.startswith("moves/")}
+        for name in sorted(names):
+            moves = [named[f"moves/{name}/{index}"] for index in range(len(self._weights))]
+            self.moves.add(name, [m.to(w) for m, w in zip(moves, self._weights, strict=True)])
+        self.clear()

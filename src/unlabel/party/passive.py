@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from unlabel.errors import PartyRefused, WireError
+from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.learner import Bottom
 from unlabel.party.ledger import Ledger
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, handler_of
-from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
+from unlabel.wire import Limits, Message, Mode, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
 from unlabel.wire.messages import MAX_TEXT
 
@@ -29,6 +29,7 @@ class Pending:
 
     step: int
     embeddings: Tensor
+    mode: Mode = "train"
 
 
 @dataclass(frozen=True)

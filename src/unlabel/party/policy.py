@@ -11,11 +11,12 @@ from torch import Tensor
 
 from unlabel.errors import PartyRefused, SettingsError, unknown
 from unlabel.party.optimiser import expect
-from unlabel.wire import MESSAGES, Embed, Gradients, Message, Prepare, kind_of
+from unlabel.wire import MESSAGES, Draft, Embed, Gradients, Message, Prepare, Weigh, kind_of
 
 #: What a passive party serves unless its owner says otherwise.
 SERVES = (
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
+    *("Weigh", "Track", "Draft", "Rewrite"),
     *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
 )
 
@@ -67,10 +68,10 @@ class Guard:
         if kind not in self.policy.serves:
             raise PartyRefused(f"it does not serve '{kind}'.")
 
-    def check_rows(self, message: Embed | Prepare, available: int) -> Tensor:
+    def check_rows(self, message: Embed | Prepare | Draft, available: int) -> Tensor:
         """Refuse too many rows or rows that do not exist; return rows that are safe to read."""
         rows = message.rows
-        most = self.policy.max_rows if isinstance(message, Embed) else available
+        most = available if isinstance(message, Prepare) else self.policy.max_rows
         if not 1 <= rows.numel() <= most:
             raise PartyRefused(f"it serves 1 to {most} rows a request, not {rows.numel()}.")
         first, last = (_known(bound) for bound in torch.aminmax(rows))
@@ -78,7 +79,7 @@ class Guard:
         self._demand(exist, f"it has the rows 0 to {available - 1} and no others.")
         return rows if rows.device.type == "cpu" else rows.clamp(0, available - 1)
 
-    def check_gradients(self, message: Gradients, embeddings: Tensor) -> Tensor:
+    def check_gradients(self, message: Gradients | Weigh, embeddings: Tensor) -> Tensor:
         """Refuse gradients of the wrong shape, too large or not finite; return harmless ones."""
         if message.values.shape != embeddings.shape:
             raise PartyRefused(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
+
+from torch import Tensor
 
 from unlabel.errors import CheckpointError, PartyRefused, RunError, why
 from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.draft import DRAFT
 from unlabel.party.passive import PassiveParty, Pending
 from unlabel.party.policy import DIVERGED
 from unlabel.party.protocols import handles
@@ -22,12 +27,13 @@ from unlabel.wire import (
     Restore,
     Save,
     Saved,
+    Weigh,
 )
 
 log = logging.getLogger("unlabel.party")
 
 #: Tables whose rows may move the weights.
-TRAINABLE = ("main", "public")
+TRAINABLE = ("main", "public", DRAFT)
 
 
 @handles(Describe)
@@ -57,11 +63,14 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
 @handles(Embed)
 def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, remember the way back until their gradients come."""
-    if message.table not in party.bottom.tables:
+    available = party.bottom.count(message.table)
+    if not available:
         raise PartyRefused(f"it has no table {message.table[:40]!r}.")
     if message.mode != "predict" and message.table not in TRAINABLE:
         raise PartyRefused(f"it trains on its tables {' and '.join(TRAINABLE)} and on no other.")
-    rows = party.guard.check_rows(message, len(party.bottom.tables[message.table]))
+    if message.mode == "inputs" and message.table != DRAFT:
+        raise PartyRefused(f"gradients move the inputs of its table '{DRAFT}' and of no other.")
+    rows = party.guard.check_rows(message, available)
     try:
         embeddings = party.bottom.embed(
             rows, table=message.table, mode=message.mode, step=message.step
@@ -73,25 +82,40 @@ def embed(party: PassiveParty, message: Embed) -> Message:
         raise PartyRefused(f"its bottom model fails on these rows ({why(error)}).") from error
     party.guard.check_embeddings(embeddings.detach())
     if message.mode != "predict":
-        party.pending = Pending(message.step, embeddings)
+        party.pending = Pending(message.step, embeddings, message.mode)
     return Embeddings(message.step, embeddings.detach())
 
 
 @handles(Gradients)
 def descend(party: PassiveParty, message: Gradients) -> Message:
     """Carry the gradients through the bottom model and take one step of the optimiser."""
+    pending, values = carried(party, message)
+    with own_model(party):
+        if pending.mode == "inputs":
+            party.bottom.redraft(pending.embeddings, values)
+        else:
+            party.bottom.learn(pending.embeddings, values, message.step)
+    return Done(message.step)
+
+
+def carried(party: PassiveParty, message: Gradients | Weigh) -> tuple[Pending, Tensor]:
+    """Return the embeddings that gradients are for, with gradients that break no rule."""
     pending = party.pending
     if pending is None or pending.step != message.step:
         raise PartyRefused(f"it has sent no embeddings to train on in step {message.step}.")
     values = party.guard.check_gradients(message, pending.embeddings)
     party.pending = None
+    return pending, values
+
+
+@contextlib.contextmanager
+def own_model(party: PassiveParty) -> Iterator[None]:
+    """Turn whatever the owner's own model raises into a refusal."""
     try:
-        pending.embeddings.backward(values)
-        party.bottom.descend(message.step)
-    except Exception as error:  # the owner's own model may raise anything
+        yield
+    except Exception as error:
         log.exception("the bottom model of %s failed", party.name)
         raise PartyRefused(f"its bottom model cannot learn ({why(error)}).") from error
-    return Done(message.step)
 
 
 @handles(Save)

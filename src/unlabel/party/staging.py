@@ -51,6 +51,7 @@ def tune(party: PassiveParty, message: Tune) -> Message:
             weight_decay=message.weight_decay,
             schedule=message.schedule,
             warmup=message.warmup,
+            optimiser=message.optimiser,
         )
     except SettingsError as error:
         raise PartyRefused(str(error)) from error

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unlabel.data import Rows
 from unlabel.errors import PartyRefused, TrainingError
-from unlabel.party import ActiveParty, Stream, own_randomness
+from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.settings import TrainSettings
 from unlabel.train.watch import Epoch, Watcher
@@ -105,6 +105,7 @@ class Training:
         for step, batch in enumerate(
             batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number), first
         ):
+            self._remember(batch)
             try:
                 step_loss, step_correct = self.active.step(batch, step)
             except PartyRefused as error:
@@ -135,6 +136,15 @@ class Training:
             seconds=seconds,
             rows_per_second=len(rows) / seconds,
         )
+
+    def _remember(self, batch: Tensor) -> None:
+        """Have the change kept that a batch with a label to be remembered is about to make."""
+        wanted = self.settings.remember
+        if not wanted:
+            return
+        labels = self.active.labels[batch]
+        if torch.isin(labels, torch.tensor(wanted, device=labels.device)).any():
+            self.active.track(REMEMBERED)
 
     def _validate(self) -> Evaluation | None:
         if len(self.rows.validation) == 0:

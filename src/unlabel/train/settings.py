@@ -34,6 +34,9 @@ class TrainSettings(OptimiserSettings):
     graphs         replay the bottoms' passes as CUDA graphs: the same arithmetic, fewer launches
     deterministic  use only repeatable kernels on a GPU (slower); a CPU is always repeatable
     save_every     epochs between two checkpoints
+    remember       numbers of labels: every party keeps the sum of what the batches that hold them
+                   change, so that `amnesiac` can subtract it. It tells partners which batches
+                   those are, and takes as much room as the models
     """
 
     epochs: int = 20
@@ -49,6 +52,7 @@ class TrainSettings(OptimiserSettings):
     graphs: bool = False
     deterministic: bool = False
     save_every: int = 1
+    remember: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         expect("lr", self.lr, self.lr > 0 and math.isfinite(self.lr), "a number above 0")
@@ -61,6 +65,7 @@ class TrainSettings(OptimiserSettings):
         expect("public", self.public, self.public >= 0, "0 or more")
         expect("patience", self.patience, self.patience >= 0, "0 or more")
         expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
+        expect("remember", self.remember, all(n >= 0 for n in self.remember), "numbers of labels")
         one_of("augment", self.augment, ("auto", *get_args(Augment)))
         one_of("precision", self.precision, get_args(Precision))
         one_of("device", self.device.partition(":")[0], ("auto", "cpu", "cuda"))

@@ -19,8 +19,15 @@ from unlabel.errors import WireError
 
 #: train   gradients will follow; normalisation and dropout behave as in training
 #: frozen  gradients will follow; normalisation and dropout behave as in prediction
+#: inputs  as frozen, but the gradients will move a draft (see `Draft`) and no weights
 #: predict nothing will follow
-Mode = Literal["train", "frozen", "predict"]
+Mode = Literal["train", "frozen", "inputs", "predict"]
+
+#: How a party may change its weights at once, from what it gathered itself (see `Rewrite`).
+Rule = Literal["begin", "dampen", "noise", "subtract"]
+
+#: How gradients move a draft: by a step of fixed size against their sign, or by Adam.
+DraftRule = Literal["sign", "adam"]
 
 #: How a rate runs over the steps: it stays, or falls to zero along a line or a cosine.
 Schedule = Literal["constant", "linear", "cosine"]
@@ -92,6 +99,28 @@ class Gradients(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class Weigh(Message):
+    """Send d loss / d embedding for the rows embedded in the same step; nothing moves.
+
+    The party adds the squared gradient of every weight of its own to its sum `into`, and `weight`
+    to what that sum will be divided by.
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
+
+    values: Tensor
+    into: str
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Track(Message):
+    """Ask the party to add what the next step changes in its weights to its sum `into`."""
+
+    into: str
+
+
+@dataclass(frozen=True, eq=False)
 class Save(Message):
     """Ask the party to keep its present state as `version` on its own disk."""
 
@@ -117,8 +146,8 @@ class Keep(Message):
 class Tune(Message):
     """Open a request: the gradients that follow move the weights with a fresh optimiser.
 
-    SGD with this rate over `steps` steps, momentum and weight decay. Where `renew` is above 0 the
-    party first draws its last layers anew, as many as hold this share of its weights.
+    SGD or Adam with this rate over `steps` steps, momentum and weight decay. Where `renew` is
+    above 0 the party first draws its last layers anew, as many as hold this share of its weights.
     """
 
     request: str
@@ -130,6 +159,48 @@ class Tune(Message):
     nesterov: Literal["yes", "no"]
     weight_decay: float
     renew: float
+    optimiser: Literal["sgd", "adam"] = "sgd"
+
+
+@dataclass(frozen=True, eq=False)
+class Draft(Message):
+    """Ask the party to make inputs of its own, which its model can read and gradients can move.
+
+    They start as copies of `rows`, or as `noise` rows drawn from N(0, 1) where there are none, in
+    the units the model reads. They stand in table `draft` after the party's own rows, and never
+    leave the party. Gradients in mode `inputs` move them by `rule` at `rate` (for `sign` in units
+    of a full range of pixel values, or of standard deviations of a column), and so does the
+    gradient of `decay` times their mean squared norm.
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
+
+    request: str
+    rows: Tensor
+    noise: int
+    rule: DraftRule
+    rate: float
+    decay: float
+
+
+@dataclass(frozen=True, eq=False)
+class Rewrite(Message):
+    """Ask the party to change its weights w at once, by a rule and sums it gathered itself.
+
+    With I the mean squared gradient in sum `by` and J that in sum `against`:
+
+    begin     w becomes what it was before any training
+    dampen    where I > threshold J, w becomes w min(strength J / I, 1)
+    noise     w becomes w + N(0, strength / I), as `party.rewriting.noise` says in detail
+    subtract  w becomes w minus the sum `by` of tracked changes
+    """
+
+    request: str
+    rule: Rule
+    by: str
+    against: str
+    threshold: float
+    strength: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +300,7 @@ MESSAGES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
-        *(Tune, Stage, Commit, Rollback, Purge, Status),
+        *(Weigh, Track, Tune, Draft, Rewrite, Stage, Commit, Rollback, Purge, Status),
         *(Description, Embeddings, Saved, Standing, Done, Refused),
     )
 }

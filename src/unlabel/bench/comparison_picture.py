@@ -1,0 +1,84 @@
+"""The figures of a comparison as bars: what stays, what goes, and what the attack says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from unlabel.bench.comparison_summary import RETRAINED, find
+from unlabel.bench.pictures import COLOURS, new_plot, save, short_name
+from unlabel.erasure import DEFAULT_METHOD
+
+PANELS = {
+    "retained": "D_r: accuracy on retained labels, %",
+    "forgotten": "y_u: accuracy on forgotten labels, %",
+    "asr": "ASR: forgotten rows called members, %",
+}
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Write the picture."""
+    pyplot = new_plot()
+    entries = [entry for entry in result["summary"] if entry["runs"]]
+    size = (15, 1.6 + 0.34 * len(entries))
+    figure, panels = pyplot.subplots(1, len(PANELS), figsize=size, sharey=True)
+    for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
+        _bars(axes, entries, name)
+        axes.set_xlabel(title)
+    names = [short_name(x["method"]) + (" (tuned)" if x["tuned"] else "") for x in entries]
+    panels[0].set_yticks(range(len(entries)), names)
+    panels[0].invert_yaxis()
+    panels[0].set_xlim(left=_left_end(entries))
+    about = result["about"]
+    figure.suptitle(
+        f"{about['data']}, {about['model']}, {about['parties']} passive parties; labels "
+        f"{result['request'].replace('+', ', ')} forgotten; mean and deviation of {about['seeds']} "
+        f"seeds; dashed: the model retrained without them",
+        fontsize=11,
+    )
+    figure.tight_layout()
+    save(pyplot, figure, path)
+
+
+def _bars(axes: Any, entries: list[dict[str, Any]], name: str) -> None:
+    for place, entry in enumerate(entries):
+        found = entry[name]
+        if found is None:
+            continue
+        own = entry["method"].startswith(DEFAULT_METHOD)
+        grey = entry["method"] == "original" or entry["control"]
+        colour = COLOURS[1] if own else COLOURS[7] if grey else COLOURS[0]
+        axes.barh(
+            place,
+            found["mean"],
+            height=0.68,
+            xerr=found["deviation"] or None,
+            color=colour,
+            alpha=0.55 if entry["tuned"] else 0.9,
+            ecolor="#333333",
+            capsize=2,
+        )
+        # Beside the end of the bar, so that small figures can be read as well.
+        axes.annotate(
+            f"{found['mean']:.1f}",
+            (found["mean"] + found["deviation"], place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+        )
+    retrained = find(entries, RETRAINED)
+    if retrained is not None and retrained[name]:
+        axes.axvline(retrained[name]["mean"], color="#333333", lw=1, ls="--", zorder=3)
+    axes.grid(axis="x", color="#dddddd", lw=0.6)
+    axes.set_axisbelow(True)
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, max(high, 1.0) * 1.12)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _left_end(entries: list[dict[str, Any]]) -> float:
+    """Return where the axis of D_r begins: near the values, unless some method wrecked them."""
+    lowest = min((x["retained"]["mean"] for x in entries if x["retained"]), default=0.0)
+    return max(0.0, 10.0 * ((lowest - 10.0) // 10.0)) if lowest > 60 else 0.0

@@ -1,0 +1,169 @@
+"""A comparison for people: rows for the terminal, and a page in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from unlabel.bench.comparison_summary import plain_name
+from unlabel.bench.paper_tables import CITATION, Printed, printed
+
+FIGURES = {"retained": "D_r", "forgotten": "y_u", "asr": "ASR"}
+PROBES = {"residual_linear": "linear", "residual_nearest": "nearest"}
+
+
+def table(result: dict[str, Any]) -> list[list[str]]:
+    """Return the summary as rows for people."""
+    heads = ["method", *FIGURES.values(), "over retrained", *PROBES.values(), "s", "bytes"]
+    return [
+        [*heads, "needs", "partners are told"],
+        *(
+            [
+                entry["method"] + (" (tuned)" if entry["tuned"] else ""),
+                *(with_spread(entry[name]) for name in FIGURES),
+                with_spread(entry["asr_over_retrained"], signed=True),
+                *(with_spread(entry[name]) for name in PROBES),
+                _seconds(entry),
+                _bytes(entry),
+                entry["needs"] or "",
+                told(entry),
+            ]
+            for entry in result["summary"]
+        ),
+    ]
+
+
+def told(entry: dict[str, Any]) -> str:
+    """Return in few words what a method tells the passive parties about the label's rows."""
+    if entry["names_rows"] is None:
+        return ""
+    if entry["names_rows"]:
+        return "rows named"
+    return "rows hidden among others" if entry["tells"]["rows"] else "nothing"
+
+
+def page(result: dict[str, Any]) -> str:
+    """Return the page."""
+    about = result["about"]
+    labels = result["request"].split("+")
+    theirs = {
+        entry["method"]: printed(len(labels), about["model"], about["data"], _name(entry))
+        for entry in result["summary"]
+        if not entry["tuned"]
+    }
+    parts = [
+        f"# Forgetting {'labels' if len(labels) > 1 else 'label'} {', '.join(labels)}",
+        f"{about['data']}, {about['model']}, {about['parties']} passive parties, "
+        f"{about['epochs']} epochs, {about['seeds']} seeds; {_where(result)}. Mean and standard "
+        f"deviation over seeds. D_r: accuracy on test rows of the other labels; y_u: on those of "
+        f"the forgotten ones; ASR: forgotten rows that the membership attack calls members, whose "
+        f"aim is the retrained model's. Linear and nearest: what probes still find in the "
+        f"embeddings, 1 as in the original and 0 as in a retrained model.",
+        _markdown(_rows(result, theirs)),
+        f"*Paper* is what stands in: {CITATION}. Its own method stands beside `mixup-ascent`, its "
+        f"baseline beside the original."
+        if any(theirs.values())
+        else "The paper has no figures for this dataset, model and number of labels.",
+        *_failures(result),
+        "## What it shows",
+        "\n".join(
+            f"- {_HOLDS[claim['holds']]}: {claim['sentence']}"
+            for claim in result["headline"].values()
+        ),
+        *_sweeps(result),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+_HOLDS = {True: "holds", False: "**does not hold**", None: "not measured"}
+
+
+def _rows(result: dict[str, Any], theirs: dict[str, dict[str, Printed]]) -> list[list[str]]:
+    beside = any(theirs.values())
+    heads = ["method"]
+    for name in FIGURES.values():
+        heads += [name, "paper"] if beside else [name]
+    heads += ["ASR over retrained", *PROBES.values(), "seconds", "bytes", "needs"]
+    rows = [[*heads, "partners are told"]]
+    for entry in result["summary"]:
+        cells = [f"`{entry['method']}`" + (", tuned" if entry["tuned"] else "")]
+        for figure, name in FIGURES.items():
+            cells.append(with_spread(entry[figure]))
+            if beside:
+                cells.append(str(theirs.get(_key(entry), {}).get(name, "")))
+        cells.append(with_spread(entry["asr_over_retrained"], signed=True))
+        cells += [with_spread(entry[name]) for name in PROBES]
+        rows.append([*cells, _seconds(entry), _bytes(entry), entry["needs"] or "", told(entry)])
+    return rows
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return plain_name(entry["method"])
+
+
+def _key(entry: dict[str, Any]) -> str:
+    return "" if entry["tuned"] else str(entry["method"])
+
+
+def _where(result: dict[str, Any]) -> str:
+    found = {x["where"]["device"]: None for x in result["records"] if "where" in x}
+    return " and ".join(found) or "nothing measured yet"
+
+
+def _failures(result: dict[str, Any]) -> list[str]:
+    lines = [
+        f"- `{entry['method']}` failed {len(entry['failed'])} times: {entry['failed'][0]}"
+        for entry in result["summary"]
+        if entry["failed"]
+    ]
+    return ["\n".join(lines)] if lines else []
+
+
+def _sweeps(result: dict[str, Any]) -> list[str]:
+    if not result["choices"]:
+        return []
+    rows = [["method", "chosen", "tried: D_r and y_u on validation rows"]]
+    for choice in result["choices"]:
+        tried = "; ".join(_tried(x, choice["method"]) for x in choice["candidates"])
+        chosen = "published" if choice["published_won"] else _words(choice["chosen"], choice)
+        rows.append([f"`{choice['method']}`", chosen, tried or "elsewhere"])
+    text = (
+        "Of the settings with y_u of 1 % or less the one with the highest D_r is chosen, else the "
+        "one with the lowest y_u; on validation rows of seed 0."
+    )
+    return ["## Tuned settings", text, _markdown(rows)]
+
+
+def _words(name: str, choice: dict[str, Any]) -> str:
+    return name.removeprefix(choice["method"]).lstrip(":").replace(":", " ")
+
+
+def _tried(line: dict[str, Any], base: str) -> str:
+    what = _words(line["method"], {"method": base}) or "published"
+    if "failed" in line or line["retained"] is None or line["forgotten"] is None:
+        return f"{what}: failed"
+    return f"{what}: {100 * line['retained']:.2f}, {100 * line['forgotten']:.2f}"
+
+
+def with_spread(found: dict[str, float] | None, *, signed: bool = False) -> str:
+    """Return a figure with its deviation.
+
+    >>> with_spread({"mean": 1.0, "deviation": 0.25}, signed=True)
+    '+1.00 ± 0.25'
+    """
+    if found is None:
+        return ""
+    return f"{found['mean']:{'+' if signed else ''}.2f} ± {found['deviation']:.2f}"
+
+
+def _seconds(entry: dict[str, Any]) -> str:
+    return f"{entry['seconds']['mean']:.3g}" if entry["seconds"] else ""
+
+
+def _bytes(entry: dict[str, Any]) -> str:
+    return f"{entry['bytes']['mean']:,.0f}" if entry["bytes"] else ""
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]])

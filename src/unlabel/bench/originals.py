@@ -1,0 +1,109 @@
+"""Trained models that benches start from, kept in the cache so that none is trained twice.
+
+    CACHE/bench/RECIPE/seed-N/versions/
+      000001.safetensors   the states of all parties
+      000001.json          how they were trained
+
+What a bench measures is always a model that was read from there, a fresh one too, so that a bench
+that starts again measures the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from unlabel.bench.recipe import Recipe
+from unlabel.data import ACTIVE
+from unlabel.data.fetch import cache_folder
+from unlabel.errors import CheckpointError
+from unlabel.federation import Federation
+from unlabel.files import sha256
+from unlabel.party import CheckpointStore, Learner
+
+#: Settings that only say where and how to compute.
+MACHINE = ("device", "graphs")
+
+
+@dataclass(frozen=True)
+class Original:
+    """A trained federation in memory.
+
+    seconds  that its training took, and its last epoch
+    """
+
+    federation: Federation
+    seconds: float
+    epoch_seconds: float
+
+
+def recipe_digest(recipe: Recipe) -> str:
+    """Return a fingerprint of all settings that decide the weights, but for the seed."""
+    found = {f.name: getattr(recipe, f.name) for f in fields(Recipe) if f.name not in MACHINE}
+    return sha256(json.dumps(found, sort_keys=True).encode())[:12]
+
+
+def folder_of(recipe: Recipe, seed: int) -> Path:
+    """Return where the original of a seed lies, or will lie."""
+    return cache_folder() / "bench" / recipe_digest(recipe) / f"seed-{seed}"
+
+
+def open_original(recipe: Recipe, seed: int, say: Callable[[str], None]) -> Original:
+    """Return the trained federation of a recipe and a seed, training it where that is not done."""
+    store = CheckpointStore(folder_of(recipe, seed), party="original", model=recipe_digest(recipe))
+    found = _read(store, recipe, seed)
+    if found is None:
+        say(f"seed {seed}: training the original")
+        _train(store, recipe.federation(seed))
+        found = _read(store, recipe, seed)
+    if found is None:
+        raise CheckpointError(f"The original in '{store.home}' changed while it was read.")
+    return found
+
+
+def _train(store: CheckpointStore, federation: Federation) -> None:
+    history = federation.train().history
+    facts = {
+        "data": federation.holdings.digest(),
+        "seconds": sum(epoch.seconds for epoch in history),
+        "epoch_seconds": history[-1].seconds,
+    }
+    state = {
+        f"{place}/{name}": tensor
+        for place, learner in _learners(federation)
+        for name, tensor in learner.state().items()
+    }
+    store.save(1, state, facts)
+
+
+def _read(store: CheckpointStore, recipe: Recipe, seed: int) -> Original | None:
+    """Return the original of a store; None where there is none, or a damaged or outdated one."""
+    if 1 not in store.versions():
+        return None
+    federation = recipe.federation(seed)
+    try:
+        tensors, facts = store.load(1)
+        if facts["data"] != federation.holdings.digest():
+            return None  # a file of the same name holds other rows by now
+        for place, learner in _learners(federation):
+            learner.load_state(_under(tensors, place))
+        return Original(federation, facts["seconds"], facts["epoch_seconds"])
+    except (CheckpointError, KeyError):
+        return None
+
+
+def _learners(federation: Federation) -> Iterator[tuple[str, Learner]]:
+    for half, learner in federation.active.learners().items():
+        yield f"{ACTIVE}/{half}", learner
+    for name, party in federation.passives.items():
+        yield f"{name}/bottom", party.bottom
+
+
+def _under(tensors: dict[str, Tensor], place: str) -> dict[str, Any]:
+    start = f"{place}/"
+    return {name.removeprefix(start): t for name, t in tensors.items() if name.startswith(start)}

@@ -1,0 +1,139 @@
+"""Fisher forgetting (Golatkar, Achille and Soatto, CVPR 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unlabel.forget.method import METHODS, Data, Method, Tells
+from unlabel.forget.work import Work, steady
+from unlabel.models.tops import last_layer
+from unlabel.party import Learner, Stream
+from unlabel.party.optimiser import expect, one_of
+from unlabel.party.rewriting import SINGLE, noise_variance
+from unlabel.train import batches
+
+#: The most that 1 / importance may be in the layer that gives the logits.
+MOST_LAST = 1e2
+#: Variance of the forgotten labels' own weights, which start from 0, before it counts tenfold.
+FRESH = 1e-4
+#: The name of the sum that every party gathers.
+RETAINED = "retained"
+
+
+@METHODS.register("fisher")
+@dataclass(frozen=True)
+class Fisher(Method):
+    """Drown in noise what the retained rows do not need.
+
+    With F = mean over retained rows of sum over labels y of p(y | x) (d CE(x, y) / d w)^2, the
+    diagonal of the Fisher information, normalisation as in prediction:
+
+        w <- w + N(0, v),    v = alpha min(1 / (F + 1e-8), 1e3), mean over a unit's inputs
+
+    Single numbers a unit (biases, normalisation) and the layer that gives the logits get ten times
+    as much; that layer's 1 / F is at most 1e2, and a forgotten label's own weights there become
+    N(0, 1e-3). Each party does this to its own weights.
+
+    `labels=all` sums over the labels as written, one message a row and label. `labels=drawn` costs
+    one pass: with independent signs e_y it squares the gradient, over a whole batch, of
+
+        sum over rows x of u_x . F(x),    u_x = sum over y of e_y sqrt(p(y | x)) (p - onehot(y))
+
+    whose cross terms have mean zero, so that the expected square is the same sum.
+
+    alpha   strength of the noise
+    labels  all: exact; drawn: an unbiased estimate
+    batch   rows a step of `drawn`
+    """
+
+    about: ClassVar[str] = "noise on the weights that the other labels do not need"
+    discloses: ClassVar[str] = "the forgotten rows, by leaving them out; gradients of the others"
+
+    alpha: float = 1e-7
+    labels: Literal["drawn", "all"] = "drawn"
+    batch: int = 32
+
+    def __post_init__(self) -> None:
+        one_of("labels", self.labels, ("drawn", "all"))
+        expect("alpha", self.alpha, self.alpha >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 1, "at least 1")
+
+    def needs(self) -> Data:
+        """Return that importance is gathered over all other rows."""
+        return "retained"
+
+    def tells(self) -> Tells:
+        """Return that every row but the forgotten ones is asked for."""
+        return Tells.of("retained", "retained", "Tune Weigh Rewrite")
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return the strengths of the published sweep."""
+        return (self, *(replace(self, alpha=alpha) for alpha in (1e-8, 1e-6, 1e-5)))
+
+    def run(self, work: Work) -> None:
+        """Gather the importance of every weight, then add noise."""
+        work.tune(steady(0.0, 0.0), steady(0.0, 0.0))
+        rows = work.retained
+        pieces = list(rows.split(1))
+        if self.labels == "drawn":
+            size = min(self.batch, len(rows))
+            pieces = list(batches(rows, size, seed=work.seed, epoch=-1))
+        for number, piece in enumerate(pieces):
+            if self.labels == "all":
+                for label in range(work.count):
+                    part = self._label(work, label)
+                    work.weigh(piece, part, into=RETAINED, weight=1 / work.count)
+            else:
+                drawn = self._drawn(work, number, len(piece))
+                work.weigh(piece, drawn, into=RETAINED, weight=len(piece))
+            if number % 10 == 0:
+                work.watch(number + 1, len(pieces), "importance")
+        work.rewrite("noise", by=RETAINED, strength=self.alpha, top=False)
+        self._shake_top(work)
+
+    def _label(self, work: Work, label: int) -> Callable[[list[Tensor]], Tensor]:
+        """Return sqrt(p(y | x)) CE(x, y), whose gradient's square is a term of the sum."""
+
+        def objective(embeddings: list[Tensor]) -> Tensor:
+            logits = work.active.apply_top(embeddings)
+            share = logits.detach().softmax(1)[0, label].sqrt()
+            return share * F.cross_entropy(logits, torch.tensor([label], device=logits.device))
+
+        return objective
+
+    def _drawn(self, work: Work, number: int, size: int) -> Callable[[list[Tensor]], Tensor]:
+        generator = Stream(work.seed, "fisher").generator(number)
+        signs = torch.randint(2, (size, work.count), generator=generator) * 2.0 - 1.0
+
+        def objective(embeddings: list[Tensor]) -> Tensor:
+            logits = work.active.apply_top(embeddings)
+            p = logits.detach().softmax(1)
+            terms = signs.to(p.device) * p.sqrt()
+            towards = terms.sum(1, keepdim=True) * p - terms
+            return (towards * logits).sum()
+
+        return objective
+
+    @torch.no_grad()
+    def _shake_top(self, work: Work) -> None:
+        """Add noise to the top, whose last layer has rules of its own."""
+        top: Learner = work.active.top
+        last = last_layer(top.module)
+        ends = [] if last is None else [id(weights) for weights in last.parameters()]
+        draw = Stream(work.seed, "fisher/top").generator(0)
+        gone = list(work.gone)
+        for weights, own in zip(top.module.parameters(), top.sums.mean(RETAINED), strict=True):
+            variance = noise_variance(own, self.alpha)
+            if id(weights) in ends:
+                variance = noise_variance(own, self.alpha, MOST_LAST)
+                variance = variance if own.dim() == 1 else SINGLE * variance
+                weights[gone] = 0.0
+                variance[gone] = SINGLE * FRESH
+            noise = torch.randn(weights.shape, generator=draw).to(weights.device)
+            weights.add_(variance.sqrt() * noise)
