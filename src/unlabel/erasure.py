@@ -123,6 +123,7 @@ def plan(
     again: bool = False,
     key: str | None = None,
     wreck: bool = False,
+    drift: bool = True,
 ) -> tuple[Task, Request]:
     """Check a request against the run, without changing anything.
 
@@ -135,6 +136,7 @@ def plan(
     again     forget labels once more that were forgotten already, for example in depth
     key       256 bits in hexadecimal that decide every draw of the request; random by default
     wreck     carry on where the method destroys the rest, to see how badly
+    drift     first run the same at rate 0, where side effects alone may forget, and say how much
     """
     if bool(labels) == bool(ids):
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
@@ -181,6 +183,7 @@ def plan(
         again=again,
         seed=federation.config.train.seed,
         wreck=wreck,
+        drift=drift,
     )
     return task, request
 

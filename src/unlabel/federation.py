@@ -214,7 +214,7 @@ class Federation:
             labels=len(self.labels),
             facts={
                 "data": self.holdings.digest(),
-                "settings": self._settings(),
+                "settings": _deciding(self.config.train),
                 "forgotten": asdict(self.forgotten),
             },
             watchers=watching,
@@ -288,8 +288,8 @@ class Federation:
         labels   by name or number
         ids      of people whose labels are to be forgotten, in place of whole labels
         method   by name or as an object of settings; `renormalise` (for people: `people`) if None
-        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`, `wreck`:
-                 see `erasure.plan`
+        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`,
+                 `wreck`, `drift`: see `erasure.plan`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()
@@ -389,18 +389,15 @@ class Federation:
             raise RunError(
                 f"The rows or labels behind run '{self.folder}' have changed since it was trained."
             )
-        trained, now = facts.get("settings", {}), self._settings()
+        # A run from before a setting existed was trained with what is its default now.
+        trained = {**_deciding(TrainSettings()), **facts.get("settings", {})}
+        now = _deciding(self.config.train)
         for name in sorted(trained.keys() | now.keys()):
             if trained.get(name) != now.get(name):
                 raise RunError(
                     f"Run '{self.folder}' was trained with {name} = {trained.get(name)}, but its "
                     f"config.yaml now says {now.get(name)}; put it back."
                 )
-
-    def _settings(self) -> dict[str, Any]:
-        """Return the settings that decide which weights a training ends in."""
-        settings = _as_dict(self.config.train)
-        return {name: value for name, value in settings.items() if name not in MACHINE_SETTINGS}
 
 
 def make_settings(given: Mapping[str, Any]) -> TrainSettings:
@@ -410,6 +407,15 @@ def make_settings(given: Mapping[str, Any]) -> TrainSettings:
         if name not in known:
             raise SettingsError(unknown("training setting", name, known))
     return TrainSettings(**given)
+
+
+def _deciding(settings: TrainSettings) -> dict[str, Any]:
+    """Return the settings that decide which weights a training ends in, as JSON holds them."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in _as_dict(settings).items()
+        if name not in MACHINE_SETTINGS
+    }
 
 
 def _as_dict(settings: TrainSettings) -> dict[str, Any]:

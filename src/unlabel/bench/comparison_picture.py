@@ -25,9 +25,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
         _bars(axes, entries, name)
         axes.set_xlabel(title)
-    names = [short_name(x["method"]) + (" (tuned)" if x["tuned"] else "") for x in entries]
-    panels[0].set_yticks(range(len(entries)), names)
-    panels[0].invert_yaxis()
+    panels[0].set_yticks(range(len(entries)), _names(entries))
+    panels[0].set_ylim(len(entries) - 0.4, -0.6)
     panels[0].set_xlim(left=_left_end(entries))
     about = result["about"]
     figure.suptitle(
@@ -61,21 +60,33 @@ def _bars(axes: Any, entries: list[dict[str, Any]], name: str) -> None:
         # Beside the end of the bar, so that small figures can be read as well.
         axes.annotate(
             f"{found['mean']:.1f}",
-            (found["mean"] + found["deviation"], place),
+            (min(found["mean"] + found["deviation"], 100.0), place),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
             fontsize=8,
+            bbox={"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"},
+            zorder=4,
         )
     retrained = find(entries, RETRAINED)
     if retrained is not None and retrained[name]:
         axes.axvline(retrained[name]["mean"], color="#333333", lw=1, ls="--", zorder=3)
     axes.grid(axis="x", color="#dddddd", lw=0.6)
     axes.set_axisbelow(True)
-    low, high = axes.get_xlim()
-    axes.set_xlim(low, max(high, 1.0) * 1.12)
+    highest = max((x[name]["mean"] + x[name]["deviation"] for x in entries if x[name]), default=0)
+    axes.set_xlim(0, 1.13 * min(100.0, max(highest, 1.0)))
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _names(entries: list[dict[str, Any]]) -> list[str]:
+    """Return a name a row; a tuned method stands below its published one, with the changes."""
+    names, above = [], ""
+    for entry in entries:
+        name = short_name(entry["method"])
+        names.append(f"tuned: {name.removeprefix(above).strip()}" if entry["tuned"] else name)
+        above = above if entry["tuned"] else name
+    return names
 
 
 def _left_end(entries: list[dict[str, Any]]) -> float:

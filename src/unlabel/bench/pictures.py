@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.errors import SettingsError
+from unlabel.files import writing
 
 #: Colours that stay apart for people who see few of them.
 COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"),
-    *("#882255", "#117733", "#332288", "#ddcc77"),
+    *("#882255", "#117733", "#332288", "#ddcc77", "#aa4499", "#44aa99"),
 )
-MARKS = "osD^vP*Xdh<>"
+MARKS = "osD^vP*Xdh<>ph"
 
 
 def can_draw() -> bool:
@@ -42,8 +43,9 @@ def new_plot() -> Any:
 
 def save(pyplot: Any, figure: Any, path: Path) -> None:
     """Write a figure and let go of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, dpi=110, format="png")
     pyplot.close(figure)
 
 

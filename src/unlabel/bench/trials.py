@@ -26,7 +26,7 @@ from unlabel.federation import Federation
 from unlabel.forget import Method
 
 #: Seconds from which a request is not repeated: warming up is little beside them.
-LONG = 20.0
+LONG = 5.0
 #: What a model that a method has left without sense makes of the measurements.
 SENSELESS = (UnlabelError, ValueError, LinAlgError)
 
@@ -154,6 +154,7 @@ class Trials:
             method=read_method(method),
             key=key_of(seed, self.request),
             wreck=True,
+            drift=False,
             **samples_of(method),
         )
 
@@ -180,7 +181,6 @@ class Trials:
             "steps": result.steps,
             "seconds": result.seconds,
             "bytes": result.transcript_bytes,
-            "drift_share": result.drift_share,
         }
         try:
             return figures | (probe(federation, self.labels) if self.probed else {})

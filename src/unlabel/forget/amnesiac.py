@@ -62,8 +62,8 @@ class Amnesiac(Method):
         return Tells.of("retained", "retained", "Tune Rewrite")
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return higher rates, and the epochs of the original."""
-        return (self, *(replace(self, lr=lr) for lr in (5e-4, 2e-3)), replace(self, epochs=10))
+        """Return higher rates."""
+        return (self, *(replace(self, lr=lr) for lr in (3e-4, 1e-3, 3e-3)))
 
     def run(self, work: Work) -> None:
         """Relabel or subtract, then train."""

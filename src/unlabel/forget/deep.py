@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work
+from unlabel.models import embedding_width
 from unlabel.party import Learner, OptimiserSettings, Stream
 from unlabel.party.optimiser import expect, one_of
 from unlabel.train import batches
@@ -68,8 +69,8 @@ class Deep(Method):
         return Tells.of(rows, rows)
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return lower and higher rates, and twice the epochs."""
-        return (self, *(replace(self, lr=lr) for lr in (0.01, 0.1)), replace(self, epochs=8))
+        """Return lower and higher rates."""
+        return (self, *(replace(self, lr=lr) for lr in (0.01, 0.06, 0.1)))
 
     def run(self, work: Work) -> None:
         """Ask the old model once, renew, then distil."""
@@ -90,9 +91,11 @@ class Deep(Method):
         )
         work.tune(settings, settings, steps=steps, renew=self.renew)
         active.top.renew(1.0)
-        widths = [values.shape[1] for values in active.embeddings(rows[:1])]
+        # Known without asking: a message for one row might ask for a forgotten one alone.
+        own = active.own
+        widths = [embedding_width(own.module, own.tables["main"].shape)] if own else []
         heads = Learner(
-            nn.ModuleList(nn.Linear(width, work.count) for width in widths),
+            nn.ModuleList(nn.Linear(width, work.count) for width in [*widths, *active.widths]),
             settings,
             stream=Stream(work.seed, "heads"),
             place=active.top.place,

@@ -49,7 +49,7 @@ class Fisher(Method):
 
     alpha   strength of the noise
     labels  all: exact; drawn: an unbiased estimate
-    batch   rows a step of `drawn`
+    batch   rows a step of `drawn`; n rows give a relative error of sqrt(2 batch / n)
     """
 
     about: ClassVar[str] = "noise on the weights that the other labels do not need"
@@ -57,7 +57,7 @@ class Fisher(Method):
 
     alpha: float = 1e-7
     labels: Literal["drawn", "all"] = "drawn"
-    batch: int = 32
+    batch: int = 128
 
     def __post_init__(self) -> None:
         one_of("labels", self.labels, ("drawn", "all"))

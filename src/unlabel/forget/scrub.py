@@ -26,7 +26,8 @@ class Scrub(Method):
         climb     D over the forgotten rows, in the first `climbs` epochs
         descend   alpha D + gamma CE(z, y) over the retained rows, in all epochs
 
-    The rate stays as it is; the published code lowers it after the third epoch.
+    The rate stays as it is; the published code lowers it after the third epoch, and takes batches
+    of 128 and 32.
 
     epochs         passes over the retained rows
     climbs         epochs that begin with a pass of ascent over the forgotten rows
@@ -34,7 +35,7 @@ class Scrub(Method):
     alpha          weight of the distillation
     gamma          weight of the labels
     temperature    T
-    batch          retained rows a step
+    batch          retained rows a step; 0 is the batch of the training
     forget_batch   forgotten rows a step
     momentum       of SGD
     weight_decay   of SGD
@@ -49,8 +50,8 @@ class Scrub(Method):
     alpha: float = 0.5
     gamma: float = 1.0
     temperature: float = 4.0
-    batch: int = 128
-    forget_batch: int = 32
+    batch: int = 0
+    forget_batch: int = 64
     momentum: float = 0.9
     weight_decay: float = 5e-4
 
@@ -70,9 +71,9 @@ class Scrub(Method):
         return Tells.of(rows, rows, alone=True)
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return higher rates, and smaller batches' opposite: fewer, larger steps up."""
-        faster = (replace(self, lr=lr) for lr in (2e-3, 5e-3))
-        return (self, *faster, replace(self, lr=5e-3, forget_batch=256))
+        """Return rates, each with fewer and larger steps of ascent than the published ones."""
+        calmer = replace(self, forget_batch=256, climbs=1)
+        return (self, *(replace(calmer, lr=lr) for lr in (5e-4, 2e-3, 5e-3)))
 
     def run(self, work: Work) -> None:
         """Take turns."""

@@ -15,6 +15,9 @@ from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
 from unlabel.wire import DraftRule, Mode
 
+#: Shapes of batch that have a graph of their own, a mode.
+SHAPES = 6
+
 UNPREPARED = "nothing was prepared or restored yet."
 
 
@@ -42,8 +45,8 @@ class Bottom(Learner):
         self._crops = Stream(stream.seed, "crops")
         # One graph a mode: normalisation runs other kernels where it is frozen.
         # A request asks for a few sizes of batch, over and over.
-        shapes = {"train": 1, "frozen": 4} if place.graphs else {}
-        self._replays = {mode: Replay(self.module, n) for mode, n in shapes.items()}
+        modes = ("train", "frozen") if place.graphs else ()
+        self._replays = {mode: Replay(self.module, SHAPES) for mode in modes}
 
     def add_table(self, name: str, features: Features) -> None:
         """Add rows that are no part of training, for example new people to predict."""
@@ -58,7 +61,8 @@ class Bottom(Learner):
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Fit the scaling on the training rows, for a training of so many steps."""
-        self.steps = steps
+        if self._span is None:  # a request has steps of its own, and those of training stay known
+            self.steps = steps
         self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
 
     def count(self, table: str) -> int:
@@ -111,8 +115,9 @@ class Bottom(Learner):
             self._crops.start(step, self.place.device)
         if table != DRAFT or self._draft is None:
             return self._scaled().apply(held.batch(rows, augment=augment))
+        rows = rows.to(self.place.device)
         own = rows < len(held)
-        drafted = self._draft.values[(rows[~own] - len(held)).to(self.place.device)]
+        drafted = self._draft.values[rows[~own] - len(held)]
         x = torch.empty(len(rows), *held.shape, device=self.place.device)
         x[~own] = drafted
         if own.any():

@@ -7,6 +7,8 @@ arithmetic is the same.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import torch
 from torch import Tensor, nn
 
@@ -25,8 +27,12 @@ class _Call(nn.Module):
         return out
 
 
+#: Batches of one shape before a graph is recorded: recording costs as much as dozens of steps.
+SIGHTS = 8
+
+
 class Replay:
-    """Runs a model's passes through a graph for each of the first `shapes` of batch it meets.
+    """Runs a model's passes through graphs, for up to `shapes` shapes of batch it meets often.
 
     Batches of another shape, such as the last of an epoch, run without a graph.
     """
@@ -35,11 +41,14 @@ class Replay:
         self._module = module
         self._shapes = shapes
         self._graphs: dict[torch.Size, nn.Module] = {}
+        self._met: Counter[torch.Size] = Counter()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the model's output; autocast, if any, is the caller's."""
         if x.shape not in self._graphs and len(self._graphs) < self._shapes:
-            self._graphs[x.shape] = self._capture(x)
+            self._met[x.shape] += 1
+            if self._met[x.shape] > SIGHTS:
+                self._graphs[x.shape] = self._capture(x)
         out: Tensor = self._graphs.get(x.shape, self._module)(x)
         return out
 

@@ -1,0 +1,237 @@
+"""Summaries, claims, choices and pages of the comparison, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from unlabel.bench.comparison import ComparisonSettings, TwoLabelSettings, every_method
+from unlabel.bench.comparison_summary import headline, summarise
+from unlabel.bench.comparison_table import page, table, told
+from unlabel.bench.measures import read_method
+from unlabel.bench.paper_tables import printed
+from unlabel.bench.records import Records, read_lines
+from unlabel.bench.sweep import candidates, choices_of, choose
+from unlabel.bench.trials import facts
+from unlabel.errors import SettingsError
+
+
+def line(method: str, seed: int = 0, **figures: Any) -> dict[str, Any]:
+    known = {} if method == "original" else facts(read_method(method))
+    return {"kind": "forget", "method": method, "seed": seed, "request": "0", **known, **figures}
+
+
+def figures(stays: float, gone: float, asr: float, seconds: float) -> dict[str, float]:
+    return {"retained": stays, "forgotten": gone, "asr": asr, "seconds": seconds, "bytes": 10}
+
+
+LINES = [
+    line("original", 0, **figures(0.90, 0.95, 0.90, 9.0), probe_linear=0.9),
+    line("original", 1, **figures(0.90, 0.95, 0.90, 9.0), probe_linear=0.9),
+    line("retrain", 0, **figures(0.92, 0.0, 0.20, 40.0), probe_linear=0.5),
+    line("retrain", 1, **figures(0.90, 0.0, 0.30, 60.0), probe_linear=0.5),
+    line("renormalise", 0, **figures(0.91, 0.0, 0.15, 2.0), probe_linear=0.7),
+    line("renormalise", 1, **figures(0.91, 0.01, 0.27, 3.0), probe_linear=0.8),
+    line("deep", 0, **figures(0.90, 0.0, 0.10, 40.0), probe_linear=0.5),
+    line("deep", 1, failed="It diverged."),
+    line("ascent:samples=all", 0, **figures(0.99, 0.5, 0.24, 48.0), probe_linear=0.9),
+    line("mask", 0, **figures(0.99, 0.0, 0.25, 0.1), probe_linear=0.9),
+]
+NAMES = ("original", "retrain", "ascent:samples=all", "deep", "renormalise", "mask")
+
+
+def summary(lines: list[dict[str, Any]] = LINES) -> dict[str, dict[str, Any]]:
+    return {x["method"]: x for x in summarise(lines, [(name, False) for name in NAMES])}
+
+
+def test_means_and_ratios_by_hand() -> None:
+    found = summary()
+    ours = found["renormalise"]
+    assert ours["retained"] == {"mean": pytest.approx(91.0), "deviation": pytest.approx(0.0)}
+    assert ours["forgotten"]["mean"] == pytest.approx(0.5)
+    assert ours["forgotten"]["deviation"] == pytest.approx(0.5**0.5)
+    # 15 - 20 and 27 - 30 points: each seed beside the retrained model of the same seed.
+    assert ours["asr_over_retrained"]["mean"] == pytest.approx(-4.0)
+    # (0.7 - 0.5) / (0.9 - 0.5) and (0.8 - 0.5) / 0.4
+    assert ours["residual_linear"]["mean"] == pytest.approx((0.5 + 0.75) / 2)
+    assert ours["residual_nearest"] is None
+    assert ours["time_to_retrained"] == pytest.approx(2.5 / 50)
+    assert found["retrain"]["time_to_default"] == pytest.approx(20.0)
+    assert (found["deep"]["runs"], found["deep"]["failed"]) == (1, ["It diverged."])
+    assert found["original"]["needs"] is None
+    assert found["mask"]["control"]
+
+
+def test_the_headline_holds_by_hand() -> None:
+    found = headline(list(summary().values()))
+    # Retrained models have 91.0 too; `mask` has 99 and `ascent` 99, a control and one that keeps
+    # the label. The attack: 21 of 25, `deep` 10. Seconds: 40 (deep) against 2.5.
+    assert {name: claim["holds"] for name, claim in found.items()} == {
+        "retained": True,
+        "asr": True,
+        "time": True,
+    }
+    assert "91.00 at y_u 0.50" in found["retained"]["sentence"]
+    assert "ASR 21.00 where retrained models have 25.00" in found["asr"]["sentence"]
+    assert "`deep`, has 10.00" in found["asr"]["sentence"]
+    assert "`deep`, 40.000 s, which is 16.0 times" in found["time"]["sentence"]
+
+
+def changed(method: str, **changes: float) -> list[dict[str, Any]]:
+    return [{**x, **changes} if x["method"] == method and "asr" in x else x for x in LINES]
+
+
+@pytest.mark.parametrize(
+    ("method", "changes", "claim"),
+    [
+        ("deep", {"retained": 0.916}, "retained"),  # 0.6 points above
+        ("renormalise", {"forgotten": 0.02}, "retained"),  # it does not forget
+        ("deep", {"asr": 0.22}, "asr"),  # nearer to 25 from below
+        ("renormalise", {"asr": 0.26}, "asr"),  # above the retrained model
+        ("deep", {"seconds": 39.0}, "time"),  # 15.6 times
+    ],
+)
+def test_a_claim_that_fails_alone(method: str, changes: dict[str, float], claim: str) -> None:
+    found = headline(list(summary(changed(method, **changes)).values()))
+    assert found[claim]["holds"] is False
+
+
+def test_ties_are_within_half_a_point_and_from_above_does_not_count() -> None:
+    found = headline(list(summary(changed("deep", retained=0.9149, asr=0.251)).values()))
+    assert found["retained"]["holds"] is True
+    assert found["asr"]["holds"] is True
+
+
+def test_a_headline_without_our_method_is_not_measured() -> None:
+    assert {claim["holds"] for claim in headline([]).values()} == {None}
+    some = [x for x in LINES if x["method"] != "retrain"]
+    assert headline(list(summary(some).values()))["asr"]["holds"] is None
+
+
+# --- choices ------------------------------------------------------------------------------------
+
+
+def tried(name: str, stays: float | None, gone: float | None) -> dict[str, Any]:
+    return {"method": name, "retained": stays, "forgotten": gone}
+
+
+def test_the_choice_is_the_best_that_forgets() -> None:
+    lines = [tried("a", 0.80, 0.01), tried("b", 0.85, 0.0), tried("c", 0.99, 0.011)]
+    assert choose(lines) == "b"
+    assert choose([tried("a", 0.85, 0.0), tried("b", 0.85, 0.0)]) == "a"
+
+
+def test_where_none_forgets_the_choice_is_the_lowest_y_u_and_then_the_highest_d_r() -> None:
+    lines = [tried("a", 0.9, 0.3), tried("b", 0.7, 0.2), tried("c", 0.8, 0.2)]
+    assert choose(lines) == "c"
+    assert choose([{"method": "a", "failed": "It diverged."}, tried("b", 0.1, 1.0)]) == "b"
+    assert choose([{"method": "a", "failed": "It diverged."}]) is None
+
+
+def test_candidates_are_read_back_as_the_methods_of_the_sweep() -> None:
+    base = "mixup-ascent@resnet18-cifar10"
+    names = candidates(base)
+    assert names[0] == base
+    assert [read_method(name) for name in names] == list(read_method(base).sweep())
+    assert candidates("mask") == []
+
+
+def test_choices_of_another_bench_fit_another_preset(tmp_path: Path) -> None:
+    path = tmp_path / "single.jsonl"
+    records = Records(str(path), "another recipe")
+    records.add(kind="choice", method="mixup-ascent@resnet18-cifar10", words="lr=0.001")
+    records.add(kind="choice", method="deep", words="")
+    asked = ("mixup-ascent@two-label-resnet18-cifar10", "deep", "mask")
+    found = {x["method"]: x["chosen"] for x in choices_of(str(path), asked)}
+    assert found == {asked[0]: f"{asked[0]}:lr=0.001", "deep": "deep"}
+    with pytest.raises(SettingsError, match="no choice for method 'renormalise'"):
+        choices_of(str(path), ("renormalise",))
+
+
+# --- methods, pages, records --------------------------------------------------------------------
+
+
+def test_every_method_stands_in_the_tables_and_the_papers_own_with_its_preset() -> None:
+    names = every_method(ComparisonSettings(data="cifar10", model="resnet18"), 1)
+    assert names[-2:] == ("renormalise", "mask")
+    assert "mixup-ascent@resnet18-cifar10" in names
+    assert not any(name.startswith("people") for name in names)
+    two = every_method(TwoLabelSettings(data="cifar100", model="vgg16"), 2)
+    assert "mixup-ascent@two-label-vgg16-cifar100" in two
+    assert "mixup-ascent" in every_method(ComparisonSettings(), 1)
+
+
+def result(data: str, model: str) -> dict[str, Any]:
+    entries = list(summary().values())
+    tuned = {**entries[-2], "method": "renormalise:until=0.0", "tuned": True}
+    entries.insert(-1, tuned)
+    return {
+        "request": "0",
+        "summary": entries,
+        "headline": headline(entries),
+        "choices": [
+            {
+                "method": "renormalise",
+                "chosen": "renormalise:until=0.0",
+                "published_won": False,
+                "candidates": [tried("renormalise", 0.9, 0.0), tried("renormalise:x=1", None, 0)],
+            }
+        ],
+        "records": [{"where": {"device": "H200"}}],
+        "about": {"data": data, "model": model, "parties": 2, "epochs": 1, "seeds": 2},
+    }
+
+
+def test_the_page_has_the_papers_figures_beside_ours() -> None:
+    text = page(result("cifar10", "resnet18"))
+    rows = {cells[1].strip(): cells for x in text.splitlines() if len(cells := x.split("|")) > 9}
+    assert [cell.strip() for cell in rows["`retrain`"][2:4]] == ["91.00 ± 1.41", "91.26 ± 0.12"]
+    assert rows["`original`"][3].strip() == "90.61"  # their baseline, printed without deviation
+    names = list(rows)
+    assert names[names.index("`renormalise`") + 1] == "`renormalise:until=0.0`, tuned"
+    assert rows["`renormalise`"][3].strip() == ""  # not in the paper
+    assert "rows hidden among others" in rows["`renormalise`"][-2]
+    assert "`deep` failed 1 times: It diverged." in text
+    assert "holds: `renormalise` has D_r 91.00" in text
+    assert "published: 90.00, 0.00; x=1: failed" in text
+    assert "Few-Shot Forgetting without Disclosure" in text
+
+
+def test_a_page_without_figures_of_the_paper_says_so() -> None:
+    text = page(result("digits", "convnet"))
+    assert "The paper has no figures" in text
+    assert "| paper |" not in text
+    assert table(result("digits", "convnet"))[0][:4] == ["method", "D_r", "y_u", "ASR"]
+
+
+def test_the_papers_own_method_and_baseline_have_our_names() -> None:
+    assert str(printed(1, "resnet18", "mnist", "mixup-ascent")["ASR"]) == "0.35 ± 0.01"
+    assert str(printed(1, "resnet18", "mnist", "original")["D_r"]) == "99.29"
+    assert printed(3, "resnet18", "mnist", "retrain") == {}
+
+
+def test_what_partners_are_told_in_few_words() -> None:
+    words = {name: told(facts(read_method(name))) for name in ("deep", "renormalise", "mask")}
+    assert words == {
+        "deep": "rows named",
+        "renormalise": "rows hidden among others",
+        "mask": "nothing",
+    }
+
+
+def test_a_torn_last_line_is_dropped_and_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "records.jsonl"
+    Records(str(path), "x").add(kind="forget", seed=0)
+    whole = path.read_text()
+    for torn in ('{"recipe": "x", "ki', '{"recipe": "x", "kind": "forget", "seed": 1}'):
+        path.write_text(whole + torn)
+        records = Records(str(path), "x")
+        assert [x["seed"] for x in records.lines] == [0]
+        records.add(kind="forget", seed=2)
+        assert [json.loads(x)["seed"] for x in path.read_text().splitlines()] == [0, 2]
+    path.write_text("no json\n" + whole)
+    with pytest.raises(SettingsError, match="Line 1 of the records"):
+        read_lines(path)
