@@ -54,12 +54,12 @@ def page(result: dict[str, Any]) -> str:
     parts = [
         f"# Forgetting {'labels' if len(labels) > 1 else 'label'} {', '.join(labels)}",
         f"{about['data']}, {about['model']}, {about['parties']} passive parties, "
-        f"{about['epochs']} epochs, {about['seeds']} seeds; {_where(result)}. Mean and standard "
+        f"{about['epochs']} epochs, {about['seeds']} seeds; {where(result)}. Mean and standard "
         f"deviation over seeds. D_r: accuracy on test rows of the other labels; y_u: on those of "
         f"the forgotten ones; ASR: forgotten rows that the membership attack calls members, whose "
         f"aim is the retrained model's. Linear and nearest: what probes still find in the "
-        f"embeddings, 1 as in the original and 0 as in a retrained model.",
-        _markdown(_rows(result, theirs)),
+        f"embeddings, 1 as in the original and 0 as in a retrained model. {_times(about)}",
+        markdown(_rows(result, theirs)),
         f"*Paper* is what stands in: {CITATION}. Its own method stands beside `mixup-ascent`, its "
         f"baseline beside the original."
         if any(theirs.values())
@@ -105,7 +105,14 @@ def _key(entry: dict[str, Any]) -> str:
     return "" if entry["tuned"] else str(entry["method"])
 
 
-def _where(result: dict[str, Any]) -> str:
+def _times(about: dict[str, Any]) -> str:
+    if about.get("repeats", 1) == 1:
+        return "Seconds are of the first request on a model, warming up included."
+    return "Requests of a few seconds are made again, and the seconds of the last count."
+
+
+def where(result: dict[str, Any]) -> str:
+    """Return the machines that the figures come from."""
     found = {x["where"]["device"]: None for x in result["records"] if "where" in x}
     return " and ".join(found) or "nothing measured yet"
 
@@ -131,7 +138,7 @@ def _sweeps(result: dict[str, Any]) -> list[str]:
         "Of the settings with y_u of 1 % or less the one with the highest D_r is chosen, else the "
         "one with the lowest y_u; on validation rows of seed 0."
     )
-    return ["## Tuned settings", text, _markdown(rows)]
+    return ["## Tuned settings", text, markdown(rows)]
 
 
 def _words(name: str, choice: dict[str, Any]) -> str:
@@ -164,6 +171,7 @@ def _bytes(entry: dict[str, Any]) -> str:
     return f"{entry['bytes']['mean']:,.0f}" if entry["bytes"] else ""
 
 
-def _markdown(rows: Sequence[Sequence[str]]) -> str:
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """Return rows as a table in Markdown, the first as its head."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], f"|{' --- |' * len(rows[0])}", *lines[1:]])

@@ -10,7 +10,7 @@ from typing import Any
 
 from unlabel.bench.comparison import every_method
 from unlabel.bench.comparison_summary import summarise
-from unlabel.bench.comparison_table import FIGURES
+from unlabel.bench.comparison_table import FIGURES, markdown, where
 from unlabel.bench.measures import read_method
 from unlabel.bench.pictures import expect_plots
 from unlabel.bench.recipe import Recipe
@@ -18,6 +18,7 @@ from unlabel.bench.registry import BENCHES, Bench
 from unlabel.bench.runtime_picture import draw
 from unlabel.bench.trials import Trials
 from unlabel.errors import SettingsError
+from unlabel.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class RuntimeSettings(Recipe):
     budget   seconds after which no new piece of work begins; 0 is no limit
     records  JSONL file of the figures; it is read first, and what is there is not repeated
     picture  PNG file to draw into; needs matplotlib
+    page     Markdown file to write the table into
     """
 
     counts: tuple[int, ...] = (1, 2, 4, 8)
@@ -44,6 +46,7 @@ class RuntimeSettings(Recipe):
     budget: float = 0.0
     records: str = ""
     picture: str = ""
+    page: str = ""
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or not self.labels or not self.counts or min(self.counts) < 1:
@@ -84,7 +87,21 @@ def run(settings: RuntimeSettings, say: Callable[[str], None]) -> dict[str, Any]
     }
     if settings.picture:
         draw(result, Path(settings.picture))
+    if settings.page:
+        write_atomically(Path(settings.page), page(result).encode())
     return result
+
+
+def page(result: dict[str, Any]) -> str:
+    """Return the table as a page in Markdown."""
+    about = result["about"]
+    title = f"# Forgetting {result['request'].replace('+', ', ')} between 1 to "
+    text = (
+        f"{about['data']}, {about['model']}, {about['epochs']} epochs, one seed; "
+        f"{where(result)}. Seconds of a request, choosing samples included; requests of a few "
+        f"seconds are made twice and the second counts."
+    )
+    return f"{title}{max(result['counts'])} parties\n\n{text}\n\n{markdown(table(result))}\n"
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:

@@ -80,7 +80,7 @@ class Ascent(Method):
 
     def sweep(self) -> tuple[Method, ...]:
         """Return the rate of the paper, and rates at which something is learned."""
-        return (self, *(replace(self, lr=lr, batchnorm="frozen") for lr in (1e-4, 1e-3, 1e-2)))
+        return (self, *(replace(self, lr=lr, batchnorm="frozen") for lr in (1e-3, 3e-3, 1e-2)))
 
     def run(self, work: Work) -> None:
         """Alternate ascent and recovery, an epoch at a time."""

@@ -71,9 +71,9 @@ class Scrub(Method):
         return Tells.of(rows, rows, alone=True)
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return rates, each with fewer and larger steps of ascent than the published ones."""
-        calmer = replace(self, forget_batch=256, climbs=1)
-        return (self, *(replace(calmer, lr=lr) for lr in (5e-4, 2e-3, 5e-3)))
+        """Return a lower and a higher rate, and the higher one with fewer steps of ascent."""
+        calmer = replace(self, lr=2e-3, climbs=2, forget_batch=256)
+        return (self, *(replace(self, lr=lr) for lr in (2e-4, 2e-3)), calmer)
 
     def run(self, work: Work) -> None:
         """Take turns."""
