@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check lint types docs fuzz clean help
+.PHONY: demo test check lint types docs docs-figures fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -29,6 +29,9 @@ types: $(VENV)/.dev   ## mypy strict
 docs: $(VENV)/.dev    ## run every example in the docs and docstrings
 	$(BIN)/python -m pytest docs --override-ini=testpaths=docs
 	$(BIN)/python -m pytest --doctest-modules src
+
+docs-figures: $(VENV)/.base   ## write the recorded figures into docs/methods.md
+	$(BIN)/python tools/methods_figures.py
 
 fuzz: $(VENV)/.dev    ## 100,000 hostile messages into the codec and a party
 	$(BIN)/unlabel bench fuzz-wire --set count=100000 --out results/fuzz_wire.json

@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlabel.bench import fuzz_judge, fuzz_wire
-from unlabel.bench.fuzz_inputs import MAKERS, WIDTH, inputs
+from unlabel.bench import fuzz_findings, fuzz_judge, fuzz_wire
+from unlabel.bench.fuzz_inputs import MAKERS, inputs
+from unlabel.bench.fuzz_messages import WIDTH
 from unlabel.bench.fuzz_wire import (
     FuzzWireSettings,
     fuzz,
@@ -23,11 +24,12 @@ from unlabel.bench.fuzz_wire import (
 )
 from unlabel.errors import WireError
 from unlabel.party import Guard, PassiveParty, Policy
-from unlabel.party.passive import Open
+from unlabel.party.passive import Open, Pending
 from unlabel.wire import (
     MESSAGES,
     Commit,
     Done,
+    Draft,
     Embed,
     Embeddings,
     Gradients,
@@ -35,15 +37,19 @@ from unlabel.wire import (
     Prepare,
     Refused,
     Restore,
+    Rewrite,
     Rollback,
     Save,
+    Track,
     Tune,
+    Weigh,
     decode,
     kind_of,
 )
 
 REQUESTS = {
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
+    *("Weigh", "Track", "Draft", "Rewrite"),
     *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
 }
 
@@ -55,7 +61,7 @@ def silent(text: str) -> None:
 @pytest.fixture(autouse=True)
 def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep every violation, not only the first ones."""
-    monkeypatch.setattr(fuzz_judge, "KEPT", 10_000)
+    monkeypatch.setattr(fuzz_findings, "KEPT", 10_000)
 
 
 def blamed(*parties: PassiveParty, count: int = 600) -> set[str]:
@@ -84,7 +90,7 @@ def test_a_full_folder_is_among_the_states_that_are_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     party = make_party(folder=tmp_path)
-    for data in inputs(1_500, seed=1):
+    for data in inputs(3_000, seed=1):
         party.serve(data)
     assert "it keeps 8 versions at most." in caplog.text
 
@@ -98,14 +104,14 @@ def test_inputs_follow_from_their_seed() -> None:
 
 def test_inputs_hold_every_kind_of_message_and_much_that_is_none() -> None:
     kinds, broken = set(), 0
-    for data in inputs(1_500, seed=0):
+    for data in inputs(3_000, seed=0):
         try:
             kinds.add(kind_of(decode(data)))
         except WireError:
             broken += 1
     assert kinds == set(MESSAGES)
-    assert broken > 500
-    assert len({maker.__name__ for maker in MAKERS}) == 11
+    assert broken > 1_000
+    assert len({maker.__name__ for maker in MAKERS}) == 12
 
 
 # --- parties that break a rule -------------------------------------------------------------
@@ -117,10 +123,10 @@ class NoRules(Guard):
     def check_kind(self, message: Message) -> None:
         pass
 
-    def check_rows(self, message: Embed | Prepare, available: int) -> Tensor:
+    def check_rows(self, message: Embed | Prepare | Draft, available: int) -> Tensor:
         return message.rows
 
-    def check_gradients(self, message: Gradients, embeddings: Tensor) -> Tensor:
+    def check_gradients(self, message: Gradients | Weigh, embeddings: Tensor) -> Tensor:
         return message.values.to(embeddings.dtype)
 
     def check_embeddings(self, embeddings: Tensor) -> None:
@@ -227,6 +233,53 @@ class Silent(PassiveParty):
         return super().handle(message)
 
 
+class Careless(PassiveParty):
+    """Descends where it is to weigh, and where it is to move inputs."""
+
+    def handle(self, message: Message) -> Message:
+        if isinstance(message, Weigh) and self.open is not None and message.weight > 0:
+            answer = super().handle(Gradients(message.step, message.values))
+            self.bottom.sums.add_squares(message.into, list(self.bottom.module.parameters()), 1.0)
+            return answer
+        if self.pending is not None and self.pending.mode == "inputs":
+            self.pending = Pending(self.pending.step, self.pending.embeddings)
+        return super().handle(message)
+
+
+class Hanging(PassiveParty):
+    """Hangs on to its drafts, its sums and what it tracked when a request ends."""
+
+    def handle(self, message: Message) -> Message:
+        bottom = self.bottom
+        held = bottom._draft, bottom.sums, bottom.moves
+        answer = super().handle(message)
+        if isinstance(message, Rollback | Restore):
+            bottom._draft, bottom.sums, bottom.moves = held
+        return answer
+
+
+class Literal(PassiveParty):
+    """Does to its weights and inputs whatever it is told, whoever tells it."""
+
+    def handle(self, message: Message) -> Message:
+        if isinstance(message, Weigh | Track | Draft | Rewrite):
+            with contextlib.suppress(Exception):
+                super().handle(message)
+            return Done(message.step)
+        return super().handle(message)
+
+
+class Growing(PassiveParty):
+    """Grows the weights that it is to dampen."""
+
+    def handle(self, message: Message) -> Message:
+        answer = super().handle(message)
+        if isinstance(message, Rewrite) and message.rule == "dampen" and isinstance(answer, Done):
+            with torch.no_grad():
+                next(self.bottom.module.parameters()).mul_(1.5)
+        return answer
+
+
 class Sleepy(PassiveParty):
     """Takes its time over one kind of request."""
 
@@ -255,10 +308,48 @@ class Sleepy(PassiveParty):
         (Stubborn, "did not return to the weights from before a request"),
         (Wandering, "changed its files though it was not to"),
         (Silent, "does not remember what was decided"),
+        (Careless, "weights moved without gradients that were accepted"),
     ],
 )
 def test_a_broken_party_is_caught(tmp_path: Path, kind: type[PassiveParty], what: str) -> None:
     assert any(found.startswith(what) for found in blamed(make_party(kind, folder=tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrongs"),
+    [
+        (
+            Literal,
+            {
+                "took gradients that belong to nothing it sent",
+                "weighed without a request",
+                "weighed what weighs nothing",
+                "weighed gradients of inputs",
+                "gathered a sum with an impossible name",
+                "gathered more sums than it may",
+                "drafted for a request that is not open",
+                "drafted with settings that cannot be",
+                "drafted too many inputs, none, or of two sorts",
+                "drafted copies of rows that do not exist",
+                "rewrote its weights for a request that is not open",
+                "rewrote its weights with settings that cannot be",
+                "rewrote its weights by sums it never gathered",
+            },
+        ),
+        (
+            Hanging,
+            {
+                "embedded a table it does not have",
+                "rewrote its weights by sums it never gathered",
+            },
+        ),
+        (Growing, {"grew a weight by dampening it"}),
+    ],
+)
+def test_a_party_that_shapes_itself_wrongly_is_caught(
+    tmp_path: Path, kind: type[PassiveParty], wrongs: set[str]
+) -> None:
+    assert wrongs <= blamed(make_party(kind, folder=tmp_path), count=4_000)
 
 
 def test_a_slow_party_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,7 +365,7 @@ def test_growing_memory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_violation_shows_its_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz_judge, "KEPT", 20)
+    monkeypatch.setattr(fuzz_findings, "KEPT", 20)
     party = make_party(Crashing, folder=tmp_path)
     found = fuzz([party], FuzzWireSettings(count=300, seed=1), silent)["violations"]
     assert len(found) == 20

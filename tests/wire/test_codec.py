@@ -26,6 +26,7 @@ from unlabel.wire import (
     Commit,
     Describe,
     Description,
+    Draft,
     Embed,
     Embeddings,
     Gradients,
@@ -35,12 +36,15 @@ from unlabel.wire import (
     Prepare,
     Purge,
     Refused,
+    Rewrite,
     Rollback,
     Save,
     Stage,
     Standing,
     Status,
+    Track,
     Tune,
+    Weigh,
     codec,
     decode,
     encode,
@@ -59,7 +63,11 @@ SAMPLES: tuple[Message, ...] = (
     Save(0, 7),
     MESSAGES["Restore"](0, 7, "ab"),  # type: ignore[call-arg]
     Keep(0, (1, 2)),
-    Tune(0, "9f", 30, 0.05, "linear", 0.1, 0.9, "yes", 5e-4, 0.25),
+    Weigh(3, torch.randn(2, 3), "every", 0.5),
+    Track(0, "remembered"),
+    Tune(0, "9f", 30, 0.05, "linear", 0.1, 0.9, "yes", 5e-4, 0.25, "adam"),
+    Draft(0, "9f", torch.tensor([4, 1]), 0, "sign", 0.1, 0.0),
+    Rewrite(0, "9f", "dampen", "gone", "every", 10.0, 1.0),
     Stage(0, "9f", 8, '{"labels": ["7"]}'),
     Commit(0, "9f", 8, "ab"),
     Rollback(0, "9f"),
@@ -335,10 +343,32 @@ def test_a_whole_number_is_nothing_else(value: object) -> None:
         encode(Save(0, value))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("value", [1, None, True, [], ["train"], "Train", "", "\ud800"])
-def test_a_mode_is_one_of_three_words(value: object) -> None:
+@pytest.mark.parametrize("value", [1, None, True, [], ["train"], "Train", "", "\ud800", "input"])
+def test_a_mode_is_one_of_four_words(value: object) -> None:
     header = {"kind": "Embed", "step": 0, "table": "main", "mode": value}
     assert "Embed.mode does not accept" in refused(framed(header, rows=torch.arange(2)))
+    for mode in ("train", "frozen", "inputs", "predict"):
+        good = Embed(0, torch.arange(2), mode)
+        assert same(decode(encode(good)), good)
+
+
+@pytest.mark.parametrize(
+    ("good", "field", "words"),
+    [
+        (Rewrite(0, "9f", "begin", "", "", 0.0, 0.0), "rule", "begin dampen noise subtract"),
+        (Draft(0, "9f", torch.arange(0), 3, "sign", 0.1, 0.0), "rule", "sign adam"),
+        (Tune(0, "9f", 1, 0.1, "linear", 0.0, 0.0, "no", 0.0, 0.0), "optimiser", "sgd adam"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Message) else None,
+)
+def test_a_rule_is_one_of_few_words(good: Message, field: str, words: str) -> None:
+    for word in words.split():
+        message = replace(good, **{field: word})  # type: ignore[arg-type]
+        assert same(decode(encode(message)), message)
+    where = f"{type(good).__name__}.{field}"
+    for wrong in ("", "Adam", "add", 1, None, ["sign"]):
+        with pytest.raises(WireError, match=rf"{where} does not accept"):
+            encode(replace(good, **{field: wrong}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from itertools import pairwise
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from unlabel.wire import (
     Describe,
     Description,
     Done,
+    Draft,
     Embed,
     Embeddings,
     Endpoint,
@@ -24,15 +26,22 @@ from unlabel.wire import (
     Message,
     Prepare,
     Recorder,
+    Refused,
     Restore,
+    Rewrite,
+    Rollback,
     Save,
+    Track,
     Transport,
+    Tune,
+    Weigh,
     decode,
     encode,
 )
 
 Parties = dict[str, PassiveParty]
 MakeParties = Callable[..., Parties]
+TUNE = Tune(0, "9f", 9, 0.1, "constant", 0.0, 0.5, "no", 0.0, 0.0)
 
 
 def local(parties: Mapping[str, Endpoint]) -> Transport:
@@ -57,7 +66,7 @@ over_every_transport = pytest.mark.parametrize(
 
 
 def training(transport: Transport) -> list[dict[str, Message]]:
-    """Have a conversation of every kind of request; return all answers."""
+    """Have a conversation of training, then of forgetting; return all answers."""
     rows, generator = torch.tensor([3, 0, 19]), torch.Generator().manual_seed(1)
     found = [transport.ask(Describe(0)), transport.ask(Prepare(0, torch.arange(20), 4))]
     found.append(transport.ask(Save(0, 0)))
@@ -71,6 +80,36 @@ def training(transport: Transport) -> list[dict[str, Message]]:
     found.append(transport.ask(Embed(0, torch.arange(20), "predict")))
     found.append(transport.ask(Keep(0, (4,))))
     found.append(transport.ask(Describe(0)))
+    return found
+
+
+def forgetting(transport: Transport) -> list[dict[str, Message]]:
+    """Have a conversation with every message that shapes weights and inputs."""
+    generator = torch.Generator().manual_seed(2)
+
+    def gradients(count: int) -> dict[str, Tensor]:
+        return {p: torch.randn(count, 32, generator=generator) for p in transport.parties}
+
+    rows, drafts = torch.tensor([3, 0, 19]), torch.tensor([21, 20, 5])
+    found = [transport.ask(Prepare(0, torch.arange(20), 4)), transport.ask(Track(0, "moved"))]
+    found.append(transport.ask(Embed(0, rows, "train")))
+    found.append(transport.tell({p: Gradients(0, g) for p, g in gradients(3).items()}))
+    found.append(transport.ask(TUNE))
+    for into in ("every", "gone"):
+        found.append(transport.ask(Embed(1, rows, "frozen")))
+        found.append(transport.tell({p: Weigh(1, g, into, 2.0) for p, g in gradients(3).items()}))
+    nothing = torch.empty(0, dtype=torch.int64)
+    for first, noise, rule in ((rows[:2], 0, "sign"), (nothing, 2, "adam")):
+        found.append(transport.ask(Draft(0, "9f", first, noise, rule, 0.1, 0.5)))  # type: ignore[arg-type]
+        found.append(transport.ask(Embed(2, drafts, "inputs", "draft")))
+        found.append(transport.tell({p: Gradients(2, g) for p, g in gradients(3).items()}))
+        found.append(transport.ask(Embed(0, drafts, "predict", "draft")))
+    for rule in ("noise", "dampen", "subtract", "begin"):
+        by = "moved" if rule == "subtract" else "gone"
+        found.append(transport.ask(Rewrite(0, "9f", rule, by, "every", 0.5, 0.1)))  # type: ignore[arg-type]
+        found.append(transport.ask(Embed(0, rows, "predict")))
+    found.append(transport.ask(Rollback(0, "9f")))
+    found.append(transport.ask(Embed(0, rows, "predict")))
     return found
 
 
@@ -89,10 +128,19 @@ def assert_same(one: Message, other: Message) -> None:
 def test_the_answers_are_the_same_to_the_last_bit(
     connect: Callable[[Parties], Transport], make_parties: MakeParties
 ) -> None:
-    answers, expected = training(connect(make_parties())), training(local(make_parties()))
-    for found, wanted in zip(answers, expected, strict=True):
-        for name in wanted:
-            assert_same(found[name], wanted[name])
+    for converse in (training, forgetting):
+        answers, expected = converse(connect(make_parties())), converse(local(make_parties()))
+        for found, wanted in zip(answers, expected, strict=True):
+            for name in wanted:
+                assert_same(found[name], wanted[name])
+
+
+def test_every_message_of_that_conversation_has_its_effect(make_parties: MakeParties) -> None:
+    seen = [each["zoo"] for each in forgetting(local(make_parties()))]
+    predicted = [m.values for m in seen[:-1] if isinstance(m, Embeddings)][-4:]
+    for one, other in pairwise(predicted):
+        assert not torch.equal(one, other)
+    assert not any(isinstance(answer, Refused) for answer in seen)
 
 
 @over_every_transport

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,46 +17,47 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from unlabel.bench.fuzz_messages import (
+    LAST,
+    NOTES,
+    ODD_REQUESTS,
+    REQUESTS,
+    ROWS,
+    SUMS,
+    WIDTH,
+    answer,
+    compact,
+    draft,
+    embed,
+    embeddings,
+    few_numbers,
+    frame,
+    gradients,
+    honest,
+    parts,
+    request_name,
+    rewrite,
+    tune,
+    weigh,
+)
 from unlabel.wire import (
     Commit,
     Describe,
-    Description,
-    Done,
     Embed,
-    Embeddings,
     Gradients,
     Keep,
     Message,
     Mode,
     Prepare,
     Purge,
-    Refused,
     Restore,
     Rollback,
     Save,
-    Saved,
     Stage,
-    Standing,
     Status,
-    Tune,
+    Track,
     encode,
 )
-
-#: What the parties under test hold.
-ROWS, COLUMNS, WIDTH = 40, 6, 32
-TABLES = ("main", "new", "public")
-#: Norm of honest gradients, and of those that the policy just allows: a few of them make a model
-#: diverge, and then the party must neither send nor keep what has become of it.
-HONEST_NORM, ALLOWED_NORM = 0.05, 99.0
-
-#: Names of requests: those that are used again and again, and those that name something else.
-REQUESTS = ("9f", "a1b2c3", "7" * 64)
-ODD_REQUESTS = (
-    *("", "x" * 65, "x" * 2_000, "..", "../9f", "/tmp/9f", "9f/../../x", "9f.json", "versions"),
-    *("a b", "9f\n", "\x00", "\ud800", "ünïcode", "\u0661", "~", "C:\\9f", "{}"),
-)
-#: Stands for the digest of what a party staged last, which only its own answer tells.
-LAST = "last"
 
 Maker = Callable[[Random], list[bytes]]
 
@@ -68,13 +70,6 @@ def inputs(count: int, seed: int) -> Iterator[bytes]:
         burst = rng.choice(MAKERS)(rng)[:left]
         left -= len(burst)
         yield from burst
-
-
-def frame(header: bytes, body: bytes, *, size: int | None = None, version: int = 1) -> bytes:
-    """Put a header and tensors behind a prefix, which may lie about the header's length."""
-    return struct.pack(">4sHI", b"UNLB", version, len(header) if size is None else size) + (
-        header + body
-    )
 
 
 def noise(rng: Random) -> list[bytes]:
@@ -210,9 +205,9 @@ def rows(rng: Random) -> list[bytes]:
         torch.zeros(3, dtype=torch.int32),
         torch.ones(3, dtype=torch.bool),
     )
-    tables = ("new", "", "MAIN", "../main", "x" * 2_000, "\ud800\n", "méin")
+    tables = ("new", "draft", "", "MAIN", "../main", "x" * 2_000, "\ud800\n", "méin")
     table = "main" if rng.random() < 0.4 else rng.choice(tables)
-    mode = rng.choice(("train", "frozen", "predict"))
+    mode = rng.choice(("train", "frozen", "inputs", "predict"))
     step = rng.choice((0, 1, 7, -1, -(2**63), 2**63 - 1))
     asked: dict[str, Any] = rng.choice(
         (
@@ -233,7 +228,7 @@ def training(rng: Random) -> list[bytes]:
 
 
 def _hostile_gradients(rng: Random, step: int, shape: tuple[int, int]) -> tuple[bytes, bytes]:
-    good = _random(rng, *shape)
+    good = few_numbers(rng, *shape)
     spoilt = good.clone()
     spoilt.view(-1)[rng.randrange(spoilt.numel())] = rng.choice((float("nan"), float("inf"), -1e38))
     large = good / good.norm() * 1_001
@@ -267,23 +262,25 @@ def versions(rng: Random) -> list[bytes]:
 
 def forgetting(rng: Random) -> list[bytes]:
     """Draw a request to forget from its beginning to an end, some of it twice, late or odd."""
-    name = _request(rng)
+    name = request_name(rng)
     train = embed(rng, mode="frozen")
     version = rng.choice((*range(8, 20), *range(8, 20), 0, -1, 2**63 - 1, -(2**63)))
     told: list[Message] = [
         tune(rng, name),
         train,
-        Gradients(train.step, _random(rng, train.rows.numel(), WIDTH)),
+        Gradients(train.step, few_numbers(rng, train.rows.numel(), WIDTH)),
         Stage(0, name, version, rng.choice(NOTES)),
-        rng.choice((Status(0), tune(rng, _request(rng)), Stage(0, _request(rng), version, "{}"))),
+        rng.choice(
+            (Status(0), tune(rng, request_name(rng)), Stage(0, request_name(rng), version, "{}"))
+        ),
         rng.choice(
             (
                 Commit(0, name, version, LAST),
                 Commit(0, name, version, LAST),
                 Commit(0, name, version, rng.choice(("", "0" * 64))),
-                Commit(0, _request(rng), version, LAST),
+                Commit(0, request_name(rng), version, LAST),
                 Rollback(0, name),
-                Rollback(0, _request(rng)),
+                Rollback(0, request_name(rng)),
             )
         ),
         Purge(0, name, rng.choice((version, version, rng.randrange(12)))),
@@ -293,40 +290,71 @@ def forgetting(rng: Random) -> list[bytes]:
     return [encode(each) for each in told if rng.random() < 0.8] or [encode(Status(0))]
 
 
-#: What a request is staged with: notes that belong in a ledger, and those that do not.
-NOTES = (
-    *("{}", '{"labels": ["7"], "method": "x"}', '{"people": 3}', '{"commitment": "ab"}') * 3,
-    *("", "[]", "null", "{", '"a"', "1", "{" * 900, "[" * 1_999, '{"a":' * 300 + "1" + "}" * 300),
-    *('{"a": [[1]]}', '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', '{"a": 1e999}'),
-    '{"a": ' + "9" * 1_900 + "}",
-)
+def shaping(rng: Random) -> list[bytes]:
+    """Draw a request in which a party gathers, drafts and rewrites, some of it odd or too early."""
+    name = rng.choice(REQUESTS)
+    # Whatever other requests left open or staged is in the way.
+    told: list[Message] = [Rollback(0, each) for each in REQUESTS]
+    told += [Prepare(0, torch.arange(ROWS), 10), tune(rng, name, oddly=0.05)]
+    for _ in range(rng.randint(1, 6)):
+        told += rng.choice((_tracked, _weighed, _weighed, _drafted, _drafted, _rewritten))(
+            rng, name
+        )
+    ends = (Status(0), Stage(0, name, 20, "{}"), *[Rollback(0, name)] * 4)
+    told.append(rng.choice(ends))
+    return [encode(each) for each in told if rng.random() < 0.95]
 
 
-def _request(rng: Random) -> str:
-    return rng.choice(REQUESTS) if rng.random() < 0.8 else rng.choice(ODD_REQUESTS)
+#: Modes in which a draft is asked for.
+MODES: tuple[Mode, ...] = ("inputs", "inputs", "frozen", "train", "predict")
 
 
-def tune(rng: Random, request: str) -> Tune:
-    """Draw settings of a fresh optimiser, mostly possible ones."""
-    odd = rng.random() < 0.2
-    huge = (-1.0, 1.0, 2.0, 1e308, -0.0, 5e-324)
-    return Tune(
-        0,
-        request=request,
-        steps=rng.choice((-1, -(2**63), 2**63 - 1)) if odd else rng.choice((0, 1, 30)),
-        lr=rng.choice(huge) if odd else rng.choice((0.0, 0.01)),
-        schedule=rng.choice(("constant", "linear", "cosine")),
-        warmup=rng.choice(huge) if odd else rng.choice((0.0, 0.1)),
-        momentum=rng.choice(huge) if odd else rng.choice((0.0, 0.9)),
-        nesterov=rng.choice(("yes", "no")),
-        weight_decay=rng.choice(huge) if odd else rng.choice((0.0, 5e-4)),
-        renew=rng.choice(huge) if odd else rng.choice((0.0, 0.0, 0.0, 0.3, 1.0)),
-    )
+def _odd(rng: Random) -> bool:
+    return rng.random() < 0.2
+
+
+def _tracked(rng: Random, _: str) -> list[Message]:
+    train = embed(rng, mode=rng.choice(("train", "frozen")))
+    step = Gradients(train.step, few_numbers(rng, train.rows.numel(), WIDTH))
+    return [Track(0, rng.choice(ODD_REQUESTS if _odd(rng) else SUMS)), train, step]
+
+
+def _weighed(rng: Random, _: str) -> list[Message]:
+    train = embed(rng, mode="frozen")
+    return [train, weigh(rng, train.step, train.rows.numel(), odd=_odd(rng))]
+
+
+def _drafted(rng: Random, name: str) -> list[Message]:
+    """Draw a draft and what is done with it; something else may come in between."""
+    first = draft(rng, request_name(rng) if _odd(rng) else name, odd=_odd(rng))
+    told: list[Message] = [first]
+    for _ in range(rng.randint(1, 3)):
+        last = ROWS + max(1, first.rows.numel() or min(first.noise, 4))
+        rows = torch.tensor([rng.randrange(last + _odd(rng)) for _ in range(rng.randint(1, 4))])
+        mode = rng.choice(MODES)
+        table = "main" if _odd(rng) else "draft"
+        asked = Embed(rng.randrange(8), rows, mode, table)
+        moved = Gradients(asked.step, few_numbers(rng, len(rows), WIDTH))
+        weighed = weigh(rng, asked.step, len(rows))
+        between = [first, rewrite(rng, name), Rollback(0, name), tune(rng, name)]
+        told += [asked, *([rng.choice(between)] if _odd(rng) else [])]
+        told.append(rng.choice((moved, moved, weighed)))
+    return told
+
+
+def _rewritten(rng: Random, name: str) -> list[Message]:
+    """Draw a rewrite, mostly by what was weighed just before."""
+    told = rewrite(rng, request_name(rng) if _odd(rng) else name, odd=_odd(rng))
+    before: list[Message] = []
+    for into in (told.by, told.against) if rng.random() < 0.7 else ():
+        train = embed(rng, mode="frozen")
+        before += [train, replace(weigh(rng, train.step, train.rows.numel()), into=into)]
+    return [*before, told]
 
 
 def answers(rng: Random) -> list[bytes]:
     """Draw an answer, sent as if it were a request."""
-    return [encode(_answer(rng))]
+    return [encode(answer(rng))]
 
 
 def sensible(rng: Random) -> list[bytes]:
@@ -334,67 +362,9 @@ def sensible(rng: Random) -> list[bytes]:
     return [encode(honest(rng))]
 
 
+#: A request draws many messages at once, so the makers of single ones stand here more often.
 MAKERS: tuple[Maker, ...] = (
-    *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies),
-    *(rows, rows, training, training, versions, forgetting, answers, sensible),
+    *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies) * 4,
+    *(rows, rows, training, training, versions) * 2,
+    *(versions, forgetting, forgetting, shaping, shaping, answers, sensible, sensible),
 )
-
-
-def compact(header: object) -> bytes:
-    """Return a header in the one form that is read at all."""
-    return json.dumps(header, separators=(",", ":")).encode()
-
-
-def parts(message: Message) -> tuple[bytes, bytes]:
-    """Return the header and the tensors of a good message."""
-    data = encode(message)
-    end = 10 + struct.unpack_from(">I", data, 6)[0]
-    return data[10:end], data[end:]
-
-
-def honest(rng: Random) -> Message:
-    """Draw a message that breaks no rule of the protocol."""
-    every = torch.arange(ROWS)
-    requests: tuple[Message, ...] = (
-        *(Describe(0), Prepare(0, every, rng.choice((0, 10, 10_000))), embed(rng), embed(rng)),
-        *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12), "")),
-        *(Keep(0, tuple(rng.sample(range(12), 5))), _answer(rng), Status(0)),
-        *(tune(rng, rng.choice(REQUESTS)), Stage(0, rng.choice(REQUESTS), 12, "{}")),
-        *(Commit(0, rng.choice(REQUESTS), 12, LAST), Rollback(0, rng.choice(REQUESTS))),
-        Purge(0, rng.choice(REQUESTS), rng.randrange(20)),
-    )
-    return rng.choice(requests)
-
-
-def embed(rng: Random, mode: Mode | None = None) -> Embed:
-    """Draw a request for a few rows."""
-    few = torch.tensor([rng.randrange(ROWS) for _ in range(rng.randint(1, 4))])
-    modes: tuple[Mode, ...] = ("train", "frozen", "predict") if mode is None else (mode,)
-    table = rng.choice(("main", "main", "public"))
-    return Embed(rng.randrange(8), few, rng.choice(modes), table)
-
-
-def gradients(rng: Random) -> Gradients:
-    """Draw small gradients, which may fit what was sent last."""
-    return Gradients(rng.randrange(8), _random(rng, rng.randint(1, 4), WIDTH))
-
-
-def embeddings(rng: Random) -> Embeddings:
-    """Draw embeddings."""
-    return Embeddings(0, _random(rng, rng.randint(0, 4), WIDTH))
-
-
-def _answer(rng: Random) -> Message:
-    text = rng.choice(("", "no", "ünïcode \U0001f600", "\ud800", "x" * 2_000))
-    every: tuple[Message, ...] = (
-        *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
-        *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
-    )
-    return rng.choice(every)
-
-
-def _random(rng: Random, *shape: int) -> Tensor:
-    generator = torch.Generator().manual_seed(rng.getrandbits(62))
-    values = torch.randn(shape, generator=generator)
-    norm = ALLOWED_NORM if rng.random() < 0.05 else HONEST_NORM * rng.random()
-    return values * (norm / max(float(values.norm()), 1e-6))

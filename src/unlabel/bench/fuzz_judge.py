@@ -7,39 +7,42 @@ from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unlabel.bench.fuzz_inputs import LAST, ROWS, TABLES, WIDTH
-from unlabel.errors import WireError
+from unlabel.bench.fuzz_findings import Findings, read
+from unlabel.bench.fuzz_messages import LAST, ROWS, TABLES, WIDTH
+from unlabel.bench.fuzz_shaping import Shaping, name_wrongs, within
 from unlabel.party import PassiveParty
 from unlabel.wire import (
     Commit,
     Describe,
     Description,
     Done,
+    Draft,
     Embed,
     Embeddings,
     Gradients,
     Keep,
-    Limits,
     Message,
     Prepare,
     Purge,
     Refused,
     Restore,
+    Rewrite,
     Rollback,
     Save,
     Saved,
     Stage,
     Standing,
     Status,
+    Track,
     Tune,
+    Weigh,
     decode,
     encode,
     kind_of,
@@ -54,7 +57,11 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Save: Saved,
     Restore: Done,
     Keep: Done,
+    Weigh: Done,
+    Track: Done,
     Tune: Done,
+    Draft: Done,
+    Rewrite: Done,
     Stage: Saved,
     Commit: Done,
     Rollback: Done,
@@ -64,44 +71,8 @@ ANSWERS: dict[type[Message], type[Message]] = {
 #: Requests that may change what lies on the party's disk.
 WRITES = Save | Keep | Stage | Commit | Rollback | Purge
 #: Tables whose rows may move the weights.
-TRAINED = ("main", "public")
-#: Letters and digits in the name of a request.
-NAME = 64
+TRAINED = ("main", "public", "draft")
 SLOW_S = 2.0
-#: Violations that are kept; a party that breaks one rule tends to break it often.
-KEPT = 20
-
-
-@dataclass
-class Findings:
-    """What a fuzz has found so far."""
-
-    inputs: int = 0
-    decoded: int = 0
-    refused: int = 0
-    served: Counter[str] = field(default_factory=Counter)
-    violations: list[dict[str, Any]] = field(default_factory=list)
-    slowest: float = 0.0
-
-    def blame(self, party: str, what: str, data: bytes) -> None:
-        """Note a violation with the input that brought it about."""
-        if len(self.violations) < KEPT:
-            self.violations.append(
-                {"party": party, "what": what, "bytes": len(data), "input": data[:200].hex()}
-            )
-
-
-def read(data: bytes, limits: Limits, where: str, found: Findings) -> Message | None:
-    """Decode; anything but a message or a `WireError` is a violation."""
-    try:
-        return decode(data, limits)
-    except WireError:
-        return None
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic inside safetensors is not even an Exception
-        found.blame(where, f"decode raised {error!r}", data)
-        return None
 
 
 class Judge:
@@ -112,7 +83,8 @@ class Judge:
         self.policy = party.guard.policy
         self.name = "narrow" if party.store is None else "ordinary"
         self.found = found
-        self.pending: tuple[int, torch.Size] | None = None
+        #: The step, shape and mode of embeddings whose gradients may come.
+        self.pending: tuple[int, torch.Size, str] | None = None
         self.versions: set[int] = set()
         #: The request under way, with the weights to which its rollback leads.
         self.open: tuple[str, Tensor] | None = None
@@ -120,7 +92,8 @@ class Judge:
         self.staged: tuple[str, int, str] | None = None
         self.committed: set[tuple[str, int, str]] = set()
         self.ledger: list[tuple[str, str, object]] = []
-        self.weights = self._weights()
+        self.shaping = Shaping()
+        self.weights = self.first = self._weights()
         self.expected: Tensor | None = self.weights
         self.disk = self._disk()
 
@@ -173,10 +146,12 @@ class Judge:
     def _served_wrongly(self, request: Message, answer: Message) -> Iterator[str]:
         if isinstance(request, Embed) and isinstance(answer, Embeddings):
             yield from self._embed_wrongs(request, answer)
-        elif isinstance(request, Gradients):
+        elif isinstance(request, Gradients | Weigh):
             yield from self._gradient_wrongs(request)
+        elif isinstance(request, Track | Draft | Rewrite):
+            yield from self._shaping_wrongs(request)
         elif isinstance(request, Prepare):
-            if request.steps < 0 or not _within(request.rows, most=ROWS):
+            if request.steps < 0 or not within(request.rows, most=ROWS):
                 yield "prepared for rows or steps that cannot be"
         elif isinstance(request, Describe) and isinstance(answer, Description):
             told = (answer.rows, answer.width, answer.max_rows, set(answer.versions))
@@ -198,31 +173,53 @@ class Judge:
             yield from self._version_wrongs(request)
 
     def _embed_wrongs(self, request: Embed, answer: Embeddings) -> Iterator[str]:
-        if request.table not in TABLES:
+        drafts = self.shaping.drafts if request.table == "draft" else 0
+        if request.table not in TABLES and not drafts:
             yield "embedded a table it does not have"
+        if request.mode == "inputs" and request.table != "draft":
+            yield "was to move inputs that are no draft"
         if request.mode != "predict" and request.table not in TRAINED:
             yield "trained on a table that is not for training"
-        if not _within(request.rows, most=self.policy.max_rows):
+        if not within(request.rows, most=self.policy.max_rows, available=ROWS + drafts):
             yield "embedded too many rows, none, or rows that do not exist"
         if answer.values.shape != (request.rows.numel(), WIDTH):
             yield f"sent embeddings of shape {list(answer.values.shape)}"
         if not answer.values.isfinite().all():
             yield "sent embeddings that are not finite"
         if request.mode != "predict":
-            self.pending = (request.step, answer.values.shape)
+            self.pending = (request.step, answer.values.shape, request.mode)
 
-    def _gradient_wrongs(self, request: Gradients) -> Iterator[str]:
-        if self.pending != (request.step, request.values.shape):
+    def _gradient_wrongs(self, request: Gradients | Weigh) -> Iterator[str]:
+        if self.pending is None or self.pending[:2] != (request.step, request.values.shape):
             yield "took gradients that belong to nothing it sent"
         values = request.values.double()
         # The party adds in float32, so the last digits of the norm may differ.
         if not values.isfinite().all() or values.norm() > 1.001 * self.policy.max_gradient_norm:
             yield "took gradients that are too large or not finite"
+        of_inputs = self.pending is not None and self.pending[2] == "inputs"
+        if isinstance(request, Weigh):
+            if of_inputs:
+                yield "weighed gradients of inputs"
+            yield from self.shaping.wrongs(request, self._opened(), self.policy.max_rows)
+        elif not of_inputs:
+            self.expected = None
+            self.shaping.stepped()
         self.pending = None
-        self.expected = None
+
+    def _shaping_wrongs(self, request: Track | Draft | Rewrite) -> Iterator[str]:
+        yield from self.shaping.wrongs(request, self._opened(), self.policy.max_rows)
+        if isinstance(request, Rewrite):
+            self.expected = self.first if request.rule == "begin" else None
+            if request.rule == "dampen" and (self._weights().abs() > self.weights.abs()).any():
+                yield "grew a weight by dampening it"
+        if not isinstance(request, Track):
+            self.pending = None
+
+    def _opened(self) -> str:
+        return self.open[0] if self.open is not None else ""
 
     def _tune_wrongs(self, request: Tune) -> Iterator[str]:
-        yield from _name_wrongs(request.request)
+        yield from name_wrongs(request.request, "took up a request")
         shares = (request.warmup, request.renew, request.momentum)
         if min(request.steps, request.lr, request.weight_decay, *shares) < 0 or max(shares) > 1:
             yield "took up settings that cannot be"
@@ -231,15 +228,17 @@ class Judge:
         if self.open is not None and self.open[0] != request.request:
             self.expected = self.open[1]  # the other one was given up
             self.open = None
+            self.shaping.settled(self.shaping.before)
         if self.open is None:
             assert self.expected is not None
             self.open = (request.request, self.expected)
+            self.shaping.opened()
         if request.renew > 0:
             self.expected = None
         self.pending = None
 
     def _stage_wrongs(self, request: Stage, answer: Saved) -> Iterator[str]:
-        yield from _name_wrongs(request.request)
+        yield from name_wrongs(request.request, "took up a request")
         if self.staged is not None and self.staged[0] != request.request:
             yield "staged a request while another one is"
         if request.version <= max(self.versions, default=0):
@@ -251,7 +250,7 @@ class Judge:
         self.staged = (request.request, request.version, answer.digest)
 
     def _decision_wrongs(self, request: Commit | Rollback | Purge) -> Iterator[str]:
-        yield from _name_wrongs(request.request)
+        yield from name_wrongs(request.request, "took up a request")
         is_open = self.open is not None and self.open[0] == request.request
         if isinstance(request, Commit):
             named = (request.request, request.version, request.digest)
@@ -261,8 +260,11 @@ class Judge:
                 self.staged = None
                 self.committed.add(named)
                 self.versions.add(request.version)
+                self.shaping.kept[request.version] = set()
             self._note("commit", request.request)
-            self.open = None if is_open else self.open
+            if is_open or self.open is None:
+                self.open = None
+                self.shaping.settled()
         elif isinstance(request, Rollback):
             if self.staged is not None and self.staged[0] == request.request:
                 self.staged = None
@@ -270,6 +272,7 @@ class Judge:
             if is_open and self.open is not None:
                 self.expected = self.open[1]
                 self.open = self.pending = None
+                self.shaping.settled(self.shaping.before)
         else:
             if request.version not in self.versions:
                 yield "purged everything"
@@ -289,11 +292,13 @@ class Judge:
             if not self._weights().isfinite().all():
                 yield "saved weights that are not finite"
             self.versions.add(request.version)
+            self.shaping.kept[request.version] = set(self.shaping.moves)
             self.committed = {c for c in self.committed if c[1] != request.version}
         elif isinstance(request, Restore):
             if request.version not in self.versions or request.digest:
                 yield "restored a version it was never asked to save"
             self.pending = self.open = self.expected = None
+            self.shaping.settled(self.shaping.kept.get(request.version))
         elif isinstance(request, Keep):
             self.versions &= set(request.versions)
             if not self.versions:
@@ -369,13 +374,3 @@ class Judge:
 
 def _same(one: Tensor, other: Tensor) -> bool:
     return torch.equal(one.view(torch.int32), other.view(torch.int32))
-
-
-def _name_wrongs(request: str) -> Iterator[str]:
-    if not (request.isascii() and request.isalnum() and len(request) <= NAME):
-        yield "took up a request with an impossible name"
-
-
-def _within(rows: Tensor, *, most: int) -> bool:
-    numbers = rows.tolist()
-    return 1 <= len(numbers) <= most and all(0 <= number < ROWS for number in numbers)

@@ -16,8 +16,10 @@ from typing import Any
 
 import torch
 
-from unlabel.bench.fuzz_inputs import COLUMNS, ROWS, TABLES, WIDTH, inputs
-from unlabel.bench.fuzz_judge import KEPT, Findings, Judge, read
+from unlabel.bench.fuzz_findings import KEPT, Findings, read
+from unlabel.bench.fuzz_inputs import inputs
+from unlabel.bench.fuzz_judge import Judge
+from unlabel.bench.fuzz_messages import COLUMNS, ROWS, TABLES, WIDTH
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import Features
 from unlabel.models import build_bottom

@@ -72,14 +72,19 @@ class Amnesiac(Method):
         if self.variant == "relabel":
             labels = relabelled(work)
             rows = torch.cat([work.retained, work.rows]).sort().values
-        elif set(work.training.remember) == set(work.labels):
+        elif set(work.training.remember) == set(work.labels) and _remembers(work):
             work.rewrite("subtract", by=REMEMBERED)
         else:
             raise ForgetError(
-                "The training kept no updates of exactly these labels; train with `remember` set "
-                "to them, or use variant=relabel."
+                "The training kept no updates of exactly these labels, or a commit dropped them; "
+                "train with `remember` set to them, or use variant=relabel."
             )
         work.learn(rows, work.cross_entropy(labels), epochs=self.epochs, batch=self.batch)
+
+
+def _remembers(work: Work) -> bool:
+    """Return whether the sums are still there; a commit drops them, with every party alike."""
+    return REMEMBERED in work.active.top.moves.named
 
 
 def relabelled(work: Work) -> Tensor:

@@ -71,9 +71,9 @@ class Scrub(Method):
         return Tells.of(rows, rows, alone=True)
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return a lower and a higher rate, and the higher one with fewer steps of ascent."""
-        calmer = replace(self, lr=2e-3, climbs=2, forget_batch=256)
-        return (self, *(replace(self, lr=lr) for lr in (2e-4, 2e-3)), calmer)
+        """Return a lower rate, and fewer and larger steps of ascent at the same and a higher one."""
+        calmer = replace(self, forget_batch=512)
+        return (self, replace(self, lr=2e-4), calmer, replace(calmer, lr=2e-3))
 
     def run(self, work: Work) -> None:
         """Take turns."""

@@ -209,7 +209,12 @@ class Work:
         self, agreement: float = 1.0, loss: float = 0.0, *, least: float = COLLAPSE
     ) -> None:
         """Raise where the loss is no number or too few retained samples keep their label."""
-        if math.isnan(loss) or (agreement < least and not self.wreck):
+        if math.isnan(loss):
+            raise ForgetError(
+                f"Forgetting diverged after step {self.steps} and was rolled back; lower the rates "
+                f"(`lr`, `top_lr` or `bottom_lr`)."
+            )
+        if agreement < least and not self.wreck:
             raise ForgetError(
                 f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
                 f"the retained public samples keep their label; it was rolled back. Lower the "

@@ -67,7 +67,9 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     if not available:
         raise PartyRefused(f"it has no table {message.table[:40]!r}.")
     if message.mode != "predict" and message.table not in TRAINABLE:
-        raise PartyRefused(f"it trains on its tables {' and '.join(TRAINABLE)} and on no other.")
+        *most, last = TRAINABLE
+        named = f"{', '.join(most)} and {last}"
+        raise PartyRefused(f"it trains on its tables {named} and on no other.")
     if message.mode == "inputs" and message.table != DRAFT:
         raise PartyRefused(f"gradients move the inputs of its table '{DRAFT}' and of no other.")
     rows = party.guard.check_rows(message, available)
@@ -113,6 +115,8 @@ def own_model(party: PassiveParty) -> Iterator[None]:
     """Turn whatever the owner's own model raises into a refusal."""
     try:
         yield
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
     except Exception as error:
         log.exception("the bottom model of %s failed", party.name)
         raise PartyRefused(f"its bottom model cannot learn ({why(error)}).") from error
@@ -126,6 +130,8 @@ def save(party: PassiveParty, message: Save) -> Message:
     versions = store.versions()
     if message.version < 0:
         raise PartyRefused("versions are counted from 0.")
+    if party.open is not None:  # half-done work, and the memory of another optimiser
+        raise PartyRefused("a request is open; commit it or roll it back first.")
     staged = store.staged.versions()
     taken = len(versions) + len(staged)  # what is staged will need its place
     if message.version not in versions and taken >= party.guard.policy.max_versions:

@@ -56,7 +56,6 @@ def draft(party: PassiveParty, message: Draft) -> Message:
         rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     if bool(len(rows)) == bool(message.noise) or message.decay < 0:
         raise PartyRefused("it drafts copies of rows or noise, with a decay of 0 or more.")
-    party.pending = None
     try:
         party.bottom.start_draft(
             rows,
@@ -67,6 +66,7 @@ def draft(party: PassiveParty, message: Draft) -> Message:
         )
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
+    party.pending = None
     return Done(message.step)
 
 
@@ -76,7 +76,6 @@ def rewrite(party: PassiveParty, message: Rewrite) -> Message:
     _check_open(party, message.request)
     if message.threshold < 0 or message.strength < 0:
         raise PartyRefused("it rewrites with a threshold and a strength of 0 or more.")
-    party.pending = None
     try:
         party.bottom.rewrite(
             message.rule,
@@ -87,6 +86,7 @@ def rewrite(party: PassiveParty, message: Rewrite) -> Message:
         )
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
+    party.pending = None
     return Done(message.step)
 
 

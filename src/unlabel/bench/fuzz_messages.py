@@ -1,0 +1,210 @@
+"""Messages that an honest sender might put on the wire, and the odd values that a hostile one uses.
+
+All of them are drawn from a seed; `fuzz_inputs` spoils them and strings them together.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from random import Random
+
+import torch
+from torch import Tensor
+
+from unlabel.wire import (
+    Commit,
+    Describe,
+    Description,
+    Done,
+    Draft,
+    Embed,
+    Embeddings,
+    Gradients,
+    Keep,
+    Message,
+    Mode,
+    Prepare,
+    Purge,
+    Refused,
+    Restore,
+    Rewrite,
+    Rollback,
+    Save,
+    Saved,
+    Stage,
+    Standing,
+    Status,
+    Track,
+    Tune,
+    Weigh,
+    encode,
+)
+
+#: What the parties under test hold.
+ROWS, COLUMNS, WIDTH = 40, 6, 32
+TABLES = ("main", "new", "public")
+#: Norm of honest gradients, and of those that the policy just allows: a few of them make a model
+#: diverge, and then the party must neither send nor keep what has become of it.
+HONEST_NORM, ALLOWED_NORM = 0.05, 99.0
+
+#: Names of requests: those that are used again and again, and those that name something else.
+REQUESTS = ("9f", "a1b2c3", "7" * 64)
+ODD_REQUESTS = (
+    *("", "x" * 65, "x" * 2_000, "..", "../9f", "/tmp/9f", "9f/../../x", "9f.json", "versions"),
+    *("a b", "9f\n", "\x00", "\ud800", "ünïcode", "\u0661", "~", "C:\\9f", "{}"),
+)
+#: Stands for the digest of what a party staged last, which only its own answer tells.
+LAST = "last"
+#: Names of sums: one more than a party gathers.
+SUMS = ("every", "gone", "moved", "s4", "s5")
+#: Numbers at the ends of what a float can hold.
+ENDS = (-1.0, -0.0, 5e-324, 1e-320, 1e30, 1e308)
+#: Rows of noise, mostly few.
+NOISES = (1, 2, 4, 4, 4)
+ODD_NOISES = (-1, 0, 5, 16_384, 16_385, 2**40, 2**63 - 1, -(2**63))
+
+
+def frame(header: bytes, body: bytes, *, size: int | None = None, version: int = 1) -> bytes:
+    """Put a header and tensors behind a prefix, which may lie about the header's length."""
+    return struct.pack(">4sHI", b"UNLB", version, len(header) if size is None else size) + (
+        header + body
+    )
+
+
+#: What a request is staged with: notes that belong in a ledger, and those that do not.
+NOTES = (
+    *("{}", '{"labels": ["7"], "method": "x"}', '{"people": 3}', '{"commitment": "ab"}') * 3,
+    *("", "[]", "null", "{", '"a"', "1", "{" * 900, "[" * 1_999, '{"a":' * 300 + "1" + "}" * 300),
+    *('{"a": [[1]]}', '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', '{"a": 1e999}'),
+    '{"a": ' + "9" * 1_900 + "}",
+)
+
+
+def request_name(rng: Random) -> str:
+    """Draw the name of a request, mostly a possible one."""
+    return rng.choice(REQUESTS) if rng.random() < 0.8 else rng.choice(ODD_REQUESTS)
+
+
+def tune(rng: Random, request: str, *, oddly: float = 0.2) -> Tune:
+    """Draw settings of a fresh optimiser, mostly possible ones."""
+    odd = rng.random() < oddly
+    huge = (-1.0, 1.0, 2.0, 1e308, -0.0, 5e-324)
+    return Tune(
+        0,
+        request=request,
+        steps=rng.choice((-1, -(2**63), 2**63 - 1)) if odd else rng.choice((0, 1, 30)),
+        lr=rng.choice(huge) if odd else rng.choice((0.0, 0.01)),
+        schedule=rng.choice(("constant", "linear", "cosine")),
+        warmup=rng.choice(huge) if odd else rng.choice((0.0, 0.1)),
+        momentum=rng.choice(huge) if odd else rng.choice((0.0, 0.9)),
+        nesterov=rng.choice(("yes", "no")),
+        weight_decay=rng.choice(huge) if odd else rng.choice((0.0, 5e-4)),
+        renew=rng.choice(huge) if odd else rng.choice((0.0, 0.0, 0.0, 0.3, 1.0)),
+        optimiser=rng.choice(("sgd", "sgd", "adam")),
+    )
+
+
+def weigh(rng: Random, step: int, count: int, *, odd: bool = False) -> Weigh:
+    """Draw gradients to be weighed."""
+    return Weigh(
+        step,
+        values=few_numbers(rng, count, WIDTH),
+        into=rng.choice(ODD_REQUESTS if odd and rng.random() < 0.5 else SUMS),
+        weight=rng.choice((*ENDS, 0.0)) if odd else rng.choice((1.0, 64.0)),
+    )
+
+
+def draft(rng: Random, request: str, *, odd: bool = False) -> Draft:
+    """Draw the beginning of inputs that a party makes itself."""
+    copies = [rng.randrange(ROWS) for _ in range(rng.choice((0, 0, 1, 4)))]
+    noise = 0 if copies else rng.choice(NOISES)
+    if odd:
+        copies = rng.choice((copies, [ROWS], [-1], [0, 2**63 - 1], [0] * 16_385))
+        noise = rng.choice(ODD_NOISES)
+    return Draft(
+        0,
+        request=request,
+        rows=torch.tensor(copies, dtype=torch.int64),
+        noise=noise,
+        rule=rng.choice(("sign", "adam")),
+        rate=rng.choice(ENDS) if odd else rng.choice((0.0, 0.1)),
+        decay=rng.choice(ENDS) if odd else rng.choice((0.0, 0.1)),
+    )
+
+
+def rewrite(rng: Random, request: str, *, odd: bool = False) -> Rewrite:
+    """Draw a change of the weights at once."""
+    return Rewrite(
+        0,
+        request=request,
+        rule=rng.choice(("begin", "dampen", "noise", "subtract")),
+        by=rng.choice((*ODD_REQUESTS, *SUMS)) if odd else rng.choice(SUMS),
+        against=rng.choice((*ODD_REQUESTS, *SUMS)) if odd else rng.choice(SUMS),
+        threshold=rng.choice(ENDS) if odd else rng.choice((0.0, 1.0, 10.0)),
+        strength=rng.choice(ENDS) if odd else rng.choice((0.0, 1e-7, 1.0)),
+    )
+
+
+def compact(header: object) -> bytes:
+    """Return a header in the one form that is read at all."""
+    return json.dumps(header, separators=(",", ":")).encode()
+
+
+def parts(message: Message) -> tuple[bytes, bytes]:
+    """Return the header and the tensors of a good message."""
+    data = encode(message)
+    end = 10 + struct.unpack_from(">I", data, 6)[0]
+    return data[10:end], data[end:]
+
+
+def honest(rng: Random) -> Message:
+    """Draw a message that breaks no rule of the protocol."""
+    every = torch.arange(ROWS)
+    requests: tuple[Message, ...] = (
+        *(Describe(0), Prepare(0, every, rng.choice((0, 10, 10_000))), embed(rng), embed(rng)),
+        *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12), "")),
+        *(Keep(0, tuple(rng.sample(range(12), 5))), answer(rng), Status(0)),
+        *(tune(rng, rng.choice(REQUESTS)), Stage(0, rng.choice(REQUESTS), 12, "{}")),
+        *(Commit(0, rng.choice(REQUESTS), 12, LAST), Rollback(0, rng.choice(REQUESTS))),
+        *(Purge(0, rng.choice(REQUESTS), rng.randrange(20)), Track(0, rng.choice(SUMS))),
+        *(weigh(rng, rng.randrange(8), rng.randint(1, 4)), draft(rng, rng.choice(REQUESTS))),
+        rewrite(rng, rng.choice(REQUESTS)),
+    )
+    return rng.choice(requests)
+
+
+def embed(rng: Random, mode: Mode | None = None) -> Embed:
+    """Draw a request for a few rows."""
+    few = torch.tensor([rng.randrange(ROWS) for _ in range(rng.randint(1, 4))])
+    modes: tuple[Mode, ...] = ("train", "frozen", "predict") if mode is None else (mode,)
+    table = rng.choice(("main", "main", "public"))
+    return Embed(rng.randrange(8), few, rng.choice(modes), table)
+
+
+def gradients(rng: Random) -> Gradients:
+    """Draw small gradients, which may fit what was sent last."""
+    return Gradients(rng.randrange(8), few_numbers(rng, rng.randint(1, 4), WIDTH))
+
+
+def embeddings(rng: Random) -> Embeddings:
+    """Draw embeddings."""
+    return Embeddings(0, few_numbers(rng, rng.randint(0, 4), WIDTH))
+
+
+def answer(rng: Random) -> Message:
+    """Draw an answer of a passive party."""
+    text = rng.choice(("", "no", "ünïcode \U0001f600", "\ud800", "x" * 2_000))
+    every: tuple[Message, ...] = (
+        *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
+        *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
+    )
+    return rng.choice(every)
+
+
+def few_numbers(rng: Random, *shape: int) -> Tensor:
+    """Draw gradients or embeddings, small ones but for a few."""
+    generator = torch.Generator().manual_seed(rng.getrandbits(62))
+    values = torch.randn(shape, generator=generator)
+    norm = ALLOWED_NORM if rng.random() < 0.05 else HONEST_NORM * rng.random()
+    return values * (norm / max(float(values.norm()), 1e-6))

@@ -1,0 +1,259 @@
+"""What a method says it tells, held against what every passive party received."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+
+import pytest
+import torch
+from cli.command_line import one_thread
+from forget.one_piece import KEY, NAMES, PUBLIC, ROWS, TRAIN, features, federation, widths
+
+from unlabel import erasure
+from unlabel.data import Features
+from unlabel.errors import ForgetError
+from unlabel.federation import Federation
+from unlabel.forget import METHODS, Method, PublicSet, take_back
+from unlabel.forget.amnesiac import Amnesiac
+from unlabel.forget.ascent import Ascent
+from unlabel.forget.boundary import Boundary
+from unlabel.forget.deep import Deep
+from unlabel.forget.delete import Delete
+from unlabel.forget.finetune import Finetune
+from unlabel.forget.fisher import Fisher
+from unlabel.forget.mask import Mask
+from unlabel.forget.method import SWEEP, Tells
+from unlabel.forget.mixup_ascent import MixupAscent
+from unlabel.forget.people import People
+from unlabel.forget.renormalise import Renormalise
+from unlabel.forget.retrain import Retrain
+from unlabel.forget.scrub import Scrub
+from unlabel.forget.ssd import SelectiveDampening
+from unlabel.forget.unsir import Unsir
+from unlabel.wire import (
+    MESSAGES,
+    Draft,
+    Embed,
+    Gradients,
+    Message,
+    Prepare,
+    Transport,
+    Weigh,
+    kind_of,
+)
+from unlabel.wire.messages import PLAIN, tensors_of
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+#: Every method in every form in which it tells something else, with little to do.
+FORMS: dict[str, Method] = {
+    "amnesiac": Amnesiac(epochs=1),
+    "amnesiac-subtract": Amnesiac(variant="subtract", epochs=1),
+    "ascent": Ascent(epochs=2),
+    "ascent-frozen": Ascent(epochs=2, batchnorm="frozen"),
+    "ascent-recovery": Ascent(epochs=2, recovery=True),
+    "ascent-all": Ascent(samples="all", epochs=2),
+    "ascent-all-recovery": Ascent(samples="all", epochs=2, recovery=True),
+    "boundary": Boundary(epochs=1, batch=6),
+    "boundary-expand": Boundary(variant="expand", epochs=1, batch=6),
+    "deep": Deep(epochs=1),
+    "deep-all": Deep(epochs=1, rows="all"),
+    "delete": Delete(epochs=1),
+    "finetune": Finetune(epochs=1),
+    "fisher": Fisher(),
+    "fisher-all": Fisher(labels="all"),
+    "mask": Mask(),
+    "mixup-ascent": MixupAscent(epochs=2),
+    "people": People(helper=1, passes=1, least_steps=1, lr=1e-3),
+    "renormalise": Renormalise(steps=3),
+    "retrain": Retrain(),
+    "scrub": Scrub(epochs=2, climbs=1),
+    "ssd": SelectiveDampening(),
+    "unsir": Unsir(noise_batch=4, noise_steps=2, copies=2, retained=5),
+}
+#: The first training row has label 0, so that it is among the forgotten ones of the second.
+GONE = ((1,), (0, 3))
+LISTED = ("12", "40")
+
+
+class Keeping(Transport):
+    """Passes messages on and keeps those that go to each party."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+        self.received: dict[str, list[Message]] = {party: [] for party in inner.parties}
+
+    @property
+    def parties(self) -> Sequence[str]:
+        return self._inner.parties
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        for party, message in requests.items():
+            self.received[party].append(message)
+        return self._inner.exchange(requests)
+
+
+class Eavesdropper:
+    """Knows whose sample every row is, and reads one party's messages."""
+
+    def __init__(self, gone: Sequence[int], listed: Sequence[int], public: PublicSet) -> None:
+        self.labels = torch.arange(ROWS) % len(NAMES)
+        self.gone, self.listed, self.public = list(gone), list(listed), public
+
+    def whose(self, table: str, row: int) -> tuple[str, bool]:
+        """Return the kind of a sample, and whether it is one of those to be forgotten."""
+        if table == "draft" and row >= ROWS:
+            return "drafts", False
+        if table == "public":
+            return "public", int(self.public.labels[row]) in self.gone
+        chosen = row in self.listed if self.listed else int(self.labels[row]) in self.gone
+        if row >= TRAIN:
+            assert row < TRAIN + PUBLIC
+            return "public", chosen
+        return ("forgotten" if chosen else "retained"), chosen
+
+    def hears(self, messages: Sequence[Message]) -> Tells:
+        rows: set[str] = set()
+        gradients: set[str] = set()
+        kinds: set[str] = set()
+        alone, pending = False, {}
+        for message in messages:
+            if not isinstance(message, Embed | Gradients):
+                kinds.add(kind_of(message))
+            if isinstance(message, Embed | Draft | Prepare):
+                table = message.table if isinstance(message, Embed) else "main"
+                asked = [self.whose(table, row) for row in message.rows.tolist()]
+                rows |= {kind for kind, _ in asked}
+                alone |= bool(asked) and all(chosen for _, chosen in asked)
+            if isinstance(message, Draft) and message.noise:
+                rows.add("drafts")
+            if isinstance(message, Embed) and message.mode != "predict":
+                pending = {message.step: {kind for kind, _ in asked}}
+            if isinstance(message, Gradients | Weigh):
+                gradients |= pending.pop(message.step)
+        return Tells(frozenset(rows), frozenset(gradients), alone, frozenset(kinds))
+
+
+def listen(
+    method: Method, gone: tuple[int, ...], *, table: bool = False, active_part: bool = False
+) -> Iterator[tuple[Tells, list[Message]]]:
+    """Run a method by itself; yield what each passive party can tell from its messages."""
+    fed = federation(parties=2, active_part=active_part, remember=gone, epochs=2)
+    fed.train()
+    what = {"ids": LISTED} if method.people else {"labels": list(gone)}
+    task, request = erasure.plan(fed, few_shot=4, retained=2, key=KEY, wreck=True, **what)
+    if table:
+        task = replace(task, public=public_table(fed))
+    work = task.work(request, task.shots(request), lambda *_: None)
+    plain, saved = fed.active.transport, fed.active.snapshot()
+    keeping = fed.active.transport = Keeping(plain)
+    try:
+        method.run(work)
+    finally:
+        fed.active.transport = plain
+        take_back(fed.active, request.id, saved)
+    assert all(keeping.received.values())
+    heard = Eavesdropper(request.labels, request.rows, task.public)
+    for messages in keeping.received.values():
+        yield heard.hears(messages), messages
+
+
+def public_table(fed: Federation) -> PublicSet:
+    """Hand every party the public rows in a table of their own, in another order."""
+    rows = torch.arange(TRAIN + PUBLIC - 1, TRAIN - 1, -1)
+    parts = features("table")[rows].split(widths("table", len(fed.holdings.features)), -1)
+    names = list(fed.holdings.features)
+    fed.hand_over("public", {n: Features(p) for n, p in zip(names, parts, strict=True)})
+    ids = tuple(f"p{row}" for row in rows.tolist())
+    return PublicSet("public", torch.arange(PUBLIC), rows % len(NAMES), ids, False, "a table")
+
+
+def test_every_method_is_here() -> None:
+    assert {type(method) for method in FORMS.values()} == {METHODS.get(n) for n in METHODS.names()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("gone", GONE)
+def test_a_method_tells_exactly_what_it_says(form: str, gone: tuple[int, ...]) -> None:
+    method = FORMS[form]
+    parties = list(listen(method, gone, active_part=gone == GONE[1]))
+    assert len(parties) == 2
+    for heard, _ in parties:
+        assert heard == method.tells()
+
+
+@pytest.mark.parametrize("form", [f for f, m in FORMS.items() if "public" in m.tells().rows])
+def test_public_samples_in_a_table_of_their_own_are_told_alike(form: str) -> None:
+    for heard, messages in listen(FORMS[form], GONE[0], table=True):
+        assert heard == FORMS[form].tells()
+        asked = [message for message in messages if isinstance(message, Embed)]
+        assert any(message.table == "public" for message in asked)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_message_has_room_for_a_label(form: str) -> None:
+    for _, messages in listen(FORMS[form], GONE[1]):
+        for message in messages:
+            kind = kind_of(message)
+            assert type(message) is MESSAGES[kind]
+            tensors = tensors_of(message)
+            assert {f.name for f in fields(message)} == {*PLAIN[kind], *tensors}
+            # Whole numbers come as rows, as the kind of step, and as how many; text names a
+            # request, a table or a sum, and none of them after a label.
+            assert all(name == "rows" or t.is_floating_point() for name, t in tensors.items())
+            counts = {n for n in PLAIN[kind] if isinstance(getattr(message, n), int | tuple)}
+            assert counts <= {"step", "steps", "noise"}
+            texts = [getattr(message, n) for n in PLAIN[kind]]
+            words = [text for text in texts if isinstance(text, str)]
+            assert not any(name in word for name in NAMES for word in words)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
+    method = FORMS[form]
+    tells, needs = method.tells(), method.needs()
+    trained = {"forgotten", "retained"} & tells.rows
+    expected = {
+        "few-shot": set(),
+        "forgotten": {"forgotten"},
+        "retained": {"retained"},
+        "all": {"forgotten", "retained"},
+        "nothing": set(),
+    }
+    assert trained == expected[needs]
+    assert ("public" in tells.rows) == (
+        needs == "few-shot" or getattr(method, "recovery", False) or method.people
+    )
+    assert ("drafts" in tells.rows) == ("Draft" in tells.messages)
+    assert bool(tells.rows) == (needs != "nothing")
+    assert tells.gradients <= tells.rows
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_secret_request_is_refused_where_the_rows_are_named(form: str) -> None:
+    method = FORMS[form]
+    quiet = {"amnesiac", "deep-all", "mask", "people", "renormalise"}
+    assert method.names_rows() == (form not in quiet)
+    if not method.names_rows():
+        return
+    fed = federation(parties=1, epochs=1, remember=(1,))
+    fed.train()
+    with pytest.raises(ForgetError, match="would not be secret"):
+        fed.forget([1], method=method, few_shot=2, retained=1, secret=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_sweep_begins_with_the_method_and_is_as_long_as_any_other(form: str) -> None:
+    method = FORMS[form]
+    for made in (method, type(method)()):
+        swept = made.sweep()
+        if made.people or isinstance(made, Retrain | Mask):
+            assert swept == ()
+            continue
+        assert len(swept) == SWEEP
+        assert swept[0] == made
+        assert len({repr(each) for each in swept}) == SWEEP
+        assert {type(each) for each in swept} == {type(made)}
+        # What it tells partners is no matter of tuning.
+        assert {each.tells() for each in swept} == {made.tells()}
