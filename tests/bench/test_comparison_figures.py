@@ -182,7 +182,7 @@ def result(data: str, model: str) -> dict[str, Any]:
                 "candidates": [tried("renormalise", 0.9, 0.0), tried("renormalise:x=1", None, 0)],
             }
         ],
-        "records": [{"where": {"device": "H200"}}],
+        "records": [{"where": {"device": "H200", "torch": "2.11", "commit": "ab"}}],
         "about": {"data": data, "model": model, "parties": 2, "epochs": 1, "seeds": 2},
     }
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unlabel.bench.comparison_summary import plain_name
+from unlabel.bench.paper_differences import FEW, differences
 from unlabel.bench.paper_tables import CITATION, Printed, printed
 
 FIGURES = {"retained": "D_r", "forgotten": "y_u", "asr": "ASR"}
@@ -65,6 +66,7 @@ def page(result: dict[str, Any]) -> str:
         if any(theirs.values())
         else "The paper has no figures for this dataset, model and number of labels.",
         *_failures(result),
+        *_differences(result, theirs),
         "## What it shows",
         "\n".join(
             f"- {_HOLDS[claim['holds']]}: {claim['sentence']}"
@@ -112,9 +114,20 @@ def _times(about: dict[str, Any]) -> str:
 
 
 def where(result: dict[str, Any]) -> str:
-    """Return the machines that the figures come from."""
-    found = {x["where"]["device"]: None for x in result["records"] if "where" in x}
+    """Return the machines, versions and commits that the figures come from."""
+    places = [x["where"] for x in result["records"] if "where" in x]
+    # In the order of their first figure, each once.
+    found = dict.fromkeys(
+        f"{place['device']}, torch {place['torch']}, commit {place['commit'][:12]}"
+        for place in places
+    )
     return " and ".join(found) or "nothing measured yet"
+
+
+def _differences(result: dict[str, Any], theirs: dict[str, dict[str, Printed]]) -> list[str]:
+    lines = differences(result, theirs, FIGURES)
+    title = f"## Where ours differ from the paper's by more than {FEW:g} points"
+    return [title, "\n".join(lines)] if lines else []
 
 
 def _failures(result: dict[str, Any]) -> list[str]:

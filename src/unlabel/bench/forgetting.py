@@ -17,6 +17,7 @@ from unlabel.bench.forgetting_picture import draw
 from unlabel.bench.forgetting_summary import summary, table
 from unlabel.bench.measures import (
     accuracies,
+    figures_of,
     key_of,
     labels_of,
     probe,
@@ -183,16 +184,7 @@ def _forget(
         labels, method=read_method(method), key=key_of(seed, request), **samples_of(method)
     )
     result = outcome.result
-    line |= {
-        "retained": result.retained_accuracy.after,
-        "retained_before": result.retained_accuracy.before,
-        "forgotten": result.forgotten_accuracy.after,
-        "forgotten_before": result.forgotten_accuracy.before,
-        "steps": result.steps,
-        "seconds": result.seconds,
-        "bytes": result.transcript_bytes,
-        "drift_share": result.drift_share,
-    }
+    line |= {**figures_of(result), "drift_share": result.drift_share}
     if request in settings.probed:
         line |= probe(federation, labels)
     outcome.rollback()

@@ -12,7 +12,7 @@ import torch
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe
 from unlabel.federation import Federation
 from unlabel.files import sha256
-from unlabel.forget import METHODS, Method
+from unlabel.forget import METHODS, Method, Result
 from unlabel.forget.method import settings_of
 from unlabel.words import parse_settings
 
@@ -70,6 +70,19 @@ def accuracies(
     found = federation.evaluate(part)
     stays = [n for n in range(len(federation.labels)) if n not in labels]
     return found.accuracy_on(stays), found.accuracy_on(labels)
+
+
+def figures_of(result: Result) -> dict[str, Any]:
+    """Return what a request came to, as a line of records holds it."""
+    return {
+        "retained": result.retained_accuracy.after,
+        "retained_before": result.retained_accuracy.before,
+        "forgotten": result.forgotten_accuracy.after,
+        "forgotten_before": result.forgotten_accuracy.before,
+        "steps": result.steps,
+        "seconds": result.seconds,
+        "bytes": result.transcript_bytes,
+    }
 
 
 def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:

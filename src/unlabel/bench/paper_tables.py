@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 CITATION = (
-    "Towards Privacy-Guaranteed Label Unlearning in Vertical Federated Learning: Few-Shot "
-    "Forgetting without Disclosure, ICLR 2026 submission"
+    "Gu, Tae, Fan and Chan, Towards Privacy-Guaranteed Label Unlearning in Vertical Federated "
+    "Learning: Few-Shot Forgetting without Disclosure, ICLR 2026"
 )
 #: The paper's tables by the number of labels that a request names.
 SCENARIOS = {1: "single", 2: "two", 4: "four"}

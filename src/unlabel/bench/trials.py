@@ -10,6 +10,7 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from unlabel.bench.measures import (
     accuracies,
+    figures_of,
     key_of,
     probe,
     read_method,
@@ -172,16 +173,7 @@ class Trials:
 
     def _figures(self, federation: Federation, outcome: Outcome) -> dict[str, Any]:
         """Return what an outcome came to, and take it back."""
-        result = outcome.result
-        figures: dict[str, Any] = {
-            "retained": result.retained_accuracy.after,
-            "retained_before": result.retained_accuracy.before,
-            "forgotten": result.forgotten_accuracy.after,
-            "forgotten_before": result.forgotten_accuracy.before,
-            "steps": result.steps,
-            "seconds": result.seconds,
-            "bytes": result.transcript_bytes,
-        }
+        figures = figures_of(outcome.result)
         try:
             return figures | (probe(federation, self.labels) if self.probed else {})
         except SENSELESS as error:

@@ -54,7 +54,7 @@ def forget(
     method: Annotated[
         str | None,
         typer.Option(
-            help="renormalise (default), deep, mixup-ascent, ascent, mask; people with --ids.",
+            help="renormalise by default, people with --ids; see `unlabel methods`.",
             rich_help_panel=HOW,
         ),
     ] = None,

@@ -14,7 +14,18 @@ import typer
 from rich.text import Text
 
 from unlabel._version import __version__
-from unlabel.cli import bench, data, decide, demo, evaluate, forget, predict, status, train
+from unlabel.cli import (
+    bench,
+    data,
+    decide,
+    demo,
+    evaluate,
+    forget,
+    methods,
+    predict,
+    status,
+    train,
+)
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
 
@@ -32,6 +43,7 @@ app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(forget.forget)
+app.command()(methods.methods)
 app.command()(decide.commit)
 app.command()(decide.rollback)
 app.command()(decide.purge)

@@ -36,10 +36,12 @@ def print_table(title: str, rows: Sequence[Sequence[str]], caption: str | None =
 def make_table(
     title: str, rows: Sequence[Sequence[str | Text]], caption: str | None = None
 ) -> Table:
-    """Return rows as a table; the first is the heading, the first column is text."""
+    """Return rows as a table; the first is the heading, and columns with figures lie right."""
     table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for index, heading in enumerate(rows[0]):
-        table.add_column(heading, justify="left" if index == 0 else "right")
+        texts = [row for row in rows[1:] if str(row[index])[:1].isalpha()]
+        left = index == 0 or len(texts) > len(rows) / 2
+        table.add_column(heading, justify="left" if left else "right")
     for row in rows[1:]:
         table.add_row(*row)
     return table

@@ -101,16 +101,13 @@ class Deep(Method):
             place=active.top.place,
         )
         heads.steps = steps
-        for epoch in range(self.epochs):
-            loss = torch.zeros((), device=active.device)
-            # Epochs of their own numbers, so that no order of the training comes again.
-            for batch in batches(rows, size, seed=work.seed, epoch=-1 - epoch):
-                objective = _Distil(work, heads, targets[batch], self.heads)
-                loss = work.move(batch, objective, mode="train", table="main")
+
+        def objective(batch: Tensor) -> _Distil:
+            if work.steps:  # the heads take the step before, which left them its gradients
                 heads.descend(work.steps - 1)
-                if work.steps % 10 == 0:
-                    work.watch(work.steps, steps, f"epoch {epoch + 1}")
-            work.expect_alive(loss=loss.item())
+            return _Distil(work, heads, targets[batch], self.heads)
+
+        work.learn(rows, objective, epochs=self.epochs, batch=self.batch)
 
 
 class _Distil:

@@ -71,7 +71,7 @@ class Scrub(Method):
         return Tells.of(rows, rows, alone=True)
 
     def sweep(self) -> tuple[Method, ...]:
-        """Return a lower rate, and fewer and larger steps of ascent at the same and a higher one."""
+        """Return a lower rate, and fewer, larger steps of ascent at this and at a higher rate."""
         calmer = replace(self, forget_batch=512)
         return (self, replace(self, lr=2e-4), calmer, replace(calmer, lr=2e-3))
 

@@ -81,7 +81,7 @@ class ActiveParty:
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Announce a training to all parties."""
-        self.top.steps = steps
+        self.top.announce(steps)
         if self.own is not None:
             self.own.prepare(rows, steps)
         self.transport.ask(Prepare(0, rows, steps))

@@ -61,8 +61,7 @@ class Bottom(Learner):
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Fit the scaling on the training rows, for a training of so many steps."""
-        if self._span is None:  # a request has steps of its own, and those of training stay known
-            self.steps = steps
+        self.announce(steps)
         self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
 
     def count(self, table: str) -> int:

@@ -82,6 +82,11 @@ class Learner:
         """Move from now on with another, fresh optimiser; the steps of training stay known."""
         self._use(settings, steps)
 
+    def announce(self, steps: int) -> None:
+        """Note how many steps a training has; a request has its own, and leaves these known."""
+        if self._span is None:
+            self.steps = steps
+
     def renew(self, share: float) -> None:
         """Draw the last layers anew, as many as hold this share of the weights.
 
@@ -180,11 +185,6 @@ class Learner:
 
     def load_state(self, named: dict[str, Tensor]) -> None:
         """Return to a state; one of another model is refused."""
-        weights = {k.removeprefix("model/"): v for k, v in named.items() if k.startswith("model/")}
-        try:
-            self.module.load_state_dict(weights)
-        except RuntimeError as error:
-            raise CheckpointError("the weights in it are those of another model.") from error
         adam = isinstance(self._optimiser, torch.optim.Adam)
         keys = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
         state: dict[int, dict[str, Tensor]] = {}
@@ -195,6 +195,11 @@ class Learner:
                 state.setdefault(int(index), {})[key] = tensor.clone()
                 if key not in keys or int(index) >= len(self._weights):
                     raise CheckpointError("the optimiser in it is another one.")
+        weights = {k.removeprefix("model/"): v for k, v in named.items() if k.startswith("model/")}
+        try:
+            self.module.load_state_dict(weights)
+        except RuntimeError as error:
+            raise CheckpointError("the weights in it are those of another model.") from error
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
         self.moves = Sums()

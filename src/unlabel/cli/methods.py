@@ -1,0 +1,43 @@
+"""`unlabel methods`: every way to forget, what it needs and what it tells the partners."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unlabel.cli.output import Json, print_json, print_table
+from unlabel.forget import METHODS
+from unlabel.forget.method import settings_of
+
+
+def methods(json: Json = False) -> None:
+    """List the methods of forgetting, what each needs, and what it tells the partners."""
+    found = [_facts(name) for name in METHODS.names()]
+    if json:
+        print_json({"methods": found})
+        return
+    heads = ("name", "about", "needs", "discloses")
+    print_table(
+        "Methods",
+        [
+            ["method", "what it does", "needs", "what partners learn"],
+            *([str(facts[head]) for head in heads] for facts in found),
+        ],
+    )
+
+
+def _facts(name: str) -> dict[str, Any]:
+    method = METHODS.get(name)()
+    told = method.tells()
+    return {
+        "name": name,
+        "about": method.about,
+        "people": method.people,
+        "needs": method.needs(),
+        "discloses": method.discloses,
+        "names_rows": method.names_rows(),
+        "rows": sorted(told.rows),
+        "gradients": sorted(told.gradients),
+        "messages": sorted(told.messages),
+        "settings": settings_of(method),
+        "presets": sorted(method.presets()),
+    }
