@@ -20,8 +20,8 @@ test: $(VENV)/.dev    ## the tests
 check: lint types test docs   ## everything that must hold before a commit
 
 lint: $(VENV)/.dev    ## formatting and lint
-	$(BIN)/ruff format --check src tests docs
-	$(BIN)/ruff check src tests docs
+	$(BIN)/ruff format --check src tests docs tools
+	$(BIN)/ruff check src tests docs tools
 
 types: $(VENV)/.dev   ## mypy strict
 	$(BIN)/mypy

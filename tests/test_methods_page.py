@@ -185,7 +185,7 @@ def test_figures_are_a_row_a_file_and_one_more_where_tuning_chose_otherwise(tmp_
             "probe_linear": probe,
             "probe_nearest": probe,
             "seconds": 2.0 + seed,
-            "where": {"device": "a machine"},
+            "where": {"device": "a machine", "torch": "2.11", "commit": "ab"},
         }
         for method, (kept, left, asr, probe) in measured.items()
         for seed in (0, 1)
@@ -233,7 +233,7 @@ def test_figures_are_a_row_a_file_and_one_more_where_tuning_chose_otherwise(tmp_
     ]
     assert [row[1] for row in filled("ssd")] == ["default, tuned the same; failed 1 of 3"]
     assert [row[1] for row in filled("retrain")] == ["before forgetting", "default"]
-    assert filled("files")[0][1:] == [run, "2", "24", "a machine"]
+    assert filled("files")[0][1:] == [run, "2", "24", "a machine, torch 2.11, commit ab"]
     assert filled("scrub") == []
     (tmp_path / "cifar10_resnet18_two.json").unlink()
     assert filled("files") == []

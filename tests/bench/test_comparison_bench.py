@@ -55,7 +55,7 @@ def test_a_comparison_measures_and_starts_again_without_repeating(tmp_path: Path
     assert (ours["needs"], ours["names_rows"], ours["forgotten"]) == ("few-shot", False, 0.0)
     assert ours["tells"]["rows"] == ["public"]
     assert set(ours["where"]) == {"device", "torch", "commit"}
-    assert set(found["headline"]) == {"retained", "asr", "time"}
+    assert set(found["headline"]) == {"retained", "asr", "time", "faster"}
     assert Path(files["picture"]).read_bytes().startswith(b"\x89PNG")
     assert "`retrain`" in Path(files["page"]).read_text()
     again = comparison.run(settings, pytest.fail)  # says nothing, since there is nothing to do

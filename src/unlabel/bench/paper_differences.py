@@ -34,10 +34,10 @@ REASONS = {
     ),
     "boundary": (
         "At the published rate of 1e-5 it learns next to nothing: batches of one label move the "
-        "running statistics of normalisation, and on digits the same run at rate 0 has the same "
-        "figures. How far they move hangs on the number of batches, so two implementations need "
-        "not agree; at rates at which it does learn, D_r falls further (75 % at 1e-4). We believe "
-        "that it was run untuned."
+        "running statistics of normalisation, and on digits the same run at rate 0 has nearly the "
+        "same figures. How far they move hangs on the number of batches, so two implementations "
+        "need not agree; at rates at which it does learn, D_r falls further (75 % at 1e-4). We "
+        "believe that it was run untuned."
     ),
     "ssd": (
         "The threshold decides: y_u on validation rows is 0 % at the published 10 and 82 % at 30, "
