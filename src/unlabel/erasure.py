@@ -205,7 +205,7 @@ def run_request(
     if federation.folder is not None:
         try:
             Transaction(federation.active).stage(
-                request, name, gone, base=federation.version, control=made.is_control()
+                request, name, gone, base=federation.version, control=result.control
             )
         except BaseException:
             take_back(federation.active, request.id, saved)

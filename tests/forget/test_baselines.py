@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -409,6 +410,13 @@ def importance(at: Reference) -> list[Tensor]:
     return [own / len(at.kept) for own in total]
 
 
+def fingerprint(at: Reference, part: str) -> str:
+    """Return the digest of a part's weights, by which its noise is drawn."""
+    named = at.net.named_parameters()
+    held = [w.detach().numpy().tobytes() for name, w in named if name.startswith(f"{part}.")]
+    return hashlib.sha256(b"".join(held)).hexdigest()
+
+
 def shake(at: Reference, weighed: list[Tensor], alpha: float) -> dict[bool, int]:
     """Add the published noise, drawn as the parties draw it.
 
@@ -418,8 +426,10 @@ def shake(at: Reference, weighed: list[Tensor], alpha: float) -> dict[bool, int]
     numbers the limit cut, in the last layer (True) and elsewhere.
     """
     streams = {f"bottoms.{n}": Stream(SEED, name) for n, name in enumerate(at.net.names)}
-    draws = {part: stream.generator("noise") for part, stream in streams.items()}
-    draws["head"] = Stream(SEED, "fisher/top").generator(0)
+    draws = {
+        part: stream.generator(f"noise/{fingerprint(at, part)}") for part, stream in streams.items()
+    }
+    draws["head"] = Stream(SEED, "fisher/top").generator(fingerprint(at, "head"))
     cut = {True: 0, False: 0}
     with torch.no_grad():
         for (name, w), own in zip(at.net.named_parameters(), weighed, strict=True):
@@ -455,8 +465,13 @@ def test_fisher_noise_is_that_of_the_exact_importance(
 @every_setting
 @one_label_and_two
 def test_drawn_fisher_noise_is_that_of_squared_signed_sums(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Kind,
+    parties: int,
+    active_part: bool,
+    gone: tuple[int, ...],
 ) -> None:
+    monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
     at = Reference(kind, parties, active_part, gone)
     at.net.eval()
     total = [torch.zeros_like(w) for w in at.net.parameters()]
@@ -474,11 +489,33 @@ def test_drawn_fisher_noise_is_that_of_squared_signed_sums(
     at.net.expect_equal(at.fed)
 
 
-def test_drawn_fisher_importance_is_the_exact_one_in_the_mean() -> None:
+def test_drawn_fisher_takes_many_batches_of_few_rows() -> None:
+    at = Reference("table", 1, False, (1,))
+    result = at.forget(Fisher(batch=1000)).result
+    assert result.steps >= min(64, len(at.kept) // 2)
+
+
+def test_a_second_fisher_request_adds_other_noise() -> None:
+    fed = federation(parties=1)
+    fed.train()
+    bottom = next(iter(fed.passives.values())).bottom
+    noise = []
+    for label in (1, 2):
+        before = [w.detach().clone() for w in bottom.module.parameters()]
+        forget(fed, (label,), Fisher(alpha=1e-9)).commit()
+        moved = zip(bottom.module.parameters(), before, strict=True)
+        noise.append(torch.cat([(w - old).detach().flatten() for w, old in moved]))
+    assert torch.corrcoef(torch.stack(noise))[0, 1].abs() < 0.5
+
+
+def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
     at = Reference("table", 2, False, (1,))
     exact = dict(zip((n for n, _ in at.net.named_parameters()), importance(at), strict=True))
     task, request = erasure.plan(at.fed, labels=[1], few_shot=2, retained=1, key=KEY)
-    shots, saved, draws = task.shots(request), at.fed.active.snapshot(), 150
+    shots, saved, draws = task.shots(request, Fisher()), at.fed.active.snapshot(), 150
     first = {name: torch.zeros_like(value) for name, value in exact.items()}
     second = copy.deepcopy(first)
     for seed in range(draws):
@@ -606,7 +643,7 @@ def test_only_the_remembered_labels_can_be_subtracted(labels: tuple[int, ...]) -
     assert moves(fed).keys() == kept.keys()
     forget(fed, (3, 1), Amnesiac(variant="subtract")).rollback()
     forget(fed, (0,), Finetune(epochs=1)).commit()
-    with pytest.raises(ForgetError, match="a commit dropped them"):
+    with pytest.raises(ForgetError, match="an earlier commit dropped them"):
         forget(fed, (1, 3), Amnesiac(variant="subtract"))
 
 
@@ -647,3 +684,45 @@ def remembering(folder: Path) -> set[str]:
         for path in folder.rglob("*.safetensors")
         if any("moves/" in key for key in load_file(path))
     }
+
+
+# What a run that learns nothing, or destroys the rest, comes to
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Amnesiac(epochs=0),
+        Amnesiac(lr=0.0),
+        Finetune(lr=0.0, epochs=1),
+        Scrub(lr=0.0, epochs=1, climbs=1),
+        Unsir(impair_lr=0.0, repair_lr=0.0, noise_batch=4, noise_steps=1),
+        SelectiveDampening(alpha=1e30),  # no weight matters so much more
+        Delete(lr=0.0, epochs=1),
+    ],
+    ids=repr,
+)
+def test_a_run_that_learns_nothing_is_a_control_and_cannot_be_committed(method: Method) -> None:
+    fed = federation()
+    fed.train()
+    outcome = forget(fed, (1,), method)
+    assert outcome.result.control
+    with pytest.raises(ForgetError, match="control"):
+        outcome.commit()
+    outcome.rollback()
+
+
+def test_a_rest_that_is_called_by_the_forgotten_label_counts_as_destroyed() -> None:
+    fed = Federation.local("digits", parties=2, model="convnet", epochs=3)
+    fed.train()
+    before = model_states(fed)
+    with pytest.raises(ForgetError, match="destroys the rest"):  # 5,120 rows of noise teach label 0
+        fed.forget([0], method=Unsir(), key=KEY)
+    expect_same(model_states(fed), before)
+
+
+def test_gradients_show_whom_relabelling_is_about_so_no_request_for_it_is_secret() -> None:
+    fed = federation()
+    fed.train()
+    with pytest.raises(ForgetError, match="would not be secret"):
+        fed.forget([1], method=Amnesiac(), secret=True, few_shot=2, retained=1)

@@ -107,7 +107,7 @@ def shots_of(fed: Federation, forgotten: Sequence[int]) -> tuple[Tensor, Tensor,
     task, request = erasure.plan(
         fed, labels=list(forgotten), few_shot=SHOTS, retained=KEPT, key=KEY
     )
-    shots = task.shots(request)
+    shots = task.shots(request, Renormalise())
     return shots.rows, shots.labels, shots.forgotten
 
 

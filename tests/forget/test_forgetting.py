@@ -339,7 +339,7 @@ def test_a_sample_that_stands_twice_in_the_public_set_counts_once(
     twice = np.concatenate([test, test[:30]])
     np.savez(tmp_path / "public.npz", x=x[twice], y=y[twice])
     task, request = erasure.plan(trained, labels=[1], public=tmp_path / "public.npz")
-    assert task.shots(request).duplicates == 30
+    assert task.shots(request, Renormalise()).duplicates == 30
 
 
 @pytest.mark.parametrize("robust", ["none", "drop", "weight"])
@@ -349,7 +349,7 @@ def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, rob
     wrong = (labels == 2).nonzero()[:5, 0]
     labels[wrong] = 1
     task = replace(task, public=replace(task.public, labels=labels))
-    shots = task.shots(request)
+    shots = task.shots(request, Renormalise())
     suspected = {s.row for s in shots.suspects}
     assert set(task.public.rows[wrong].tolist()) <= suspected
     used = dict(zip(shots.rows.tolist(), shots.weights.tolist(), strict=True))

@@ -145,7 +145,7 @@ def listen(
     task, request = erasure.plan(fed, few_shot=4, retained=2, key=KEY, wreck=True, **what)
     if table:
         task = replace(task, public=public_table(fed))
-    work = task.work(request, task.shots(request), lambda *_: None)
+    work = task.work(request, task.shots(request, method), lambda *_: None)
     plain, saved = fed.active.transport, fed.active.snapshot()
     keeping = fed.active.transport = Keeping(plain)
     try:

@@ -26,7 +26,7 @@ from party.tiny import (
 )
 from torch import Tensor, nn
 
-from unlabel.party import PassiveParty, Policy, Stream
+from unlabel.party import Learner, OptimiserSettings, PassiveParty, Place, Policy, Stream
 from unlabel.party.policy import DIVERGED
 from unlabel.wire import (
     Commit,
@@ -386,3 +386,13 @@ def test_what_was_weighed_stays_while_drafts_come_and_go() -> None:
     done(party.handle(NOISE))
     done(party.handle(Rewrite(0, "9f", "noise", "gone", "", 0.0, 1e-6)))
     assert set(party.bottom.sums.named) == {"gone"}
+
+
+def test_statistics_that_a_draft_made_infinite_are_noticed() -> None:
+    norm = nn.BatchNorm1d(2)
+    place = Place(torch.device("cpu"))
+    learner = Learner(norm, OptimiserSettings(), stream=Stream(0, "x"), place=place)
+    assert learner.is_finite()
+    assert norm.running_var is not None
+    norm.running_var.fill_(float("inf"))
+    assert not learner.is_finite()

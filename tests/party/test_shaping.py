@@ -238,9 +238,9 @@ def test_dampening_never_grows_a_weight_and_spares_what_neither_needs() -> None:
 def test_noise_is_wider_where_a_weight_matters_less(name: str) -> None:
     party = tiny_party(name=name)
     gather(party)
+    source = Stream(0, name).generator(f"noise/{party.bottom.fingerprint()}")
     done(party.handle(NOISE))
     # v = 0.01 (1 + 1/4) / 2 for the unit's weights, 10 x 0.01 for its bias.
-    source = Stream(0, name).generator("noise")
     w = torch.tensor([[2.0, -3.0]]) + 0.00625**0.5 * torch.randn(1, 2, generator=source)
     b = torch.tensor([0.5]) + 0.1**0.5 * torch.randn(1, generator=source)
     torch.testing.assert_close(weights(party), [w, b])
@@ -250,8 +250,8 @@ def test_noise_on_what_matters_to_nothing_is_bounded() -> None:
     party = tiny_party()
     done(party.handle(TUNE))
     weigh(party, FIRST, 0 * ONE, "gone")
+    source = Stream(0, "tiny").generator(f"noise/{party.bottom.fingerprint()}")
     done(party.handle(NOISE))  # v = 0.01 x 1e3, and ten times that for the bias
-    source = Stream(0, "tiny").generator("noise")
     w = torch.tensor([[2.0, -3.0]]) + 10**0.5 * torch.randn(1, 2, generator=source)
     b = torch.tensor([0.5]) + 100**0.5 * torch.randn(1, generator=source)
     torch.testing.assert_close(weights(party), [w, b])

@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any
 
 from unlabel.audit import residual
-from unlabel.bench.measures import spread
+from unlabel.bench.measures import read_method, spread
 from unlabel.erasure import DEFAULT_METHOD
 
 #: The method that stands for models trained without the labels.
@@ -85,6 +85,7 @@ def _entry(own: list[Line], name: str, tuned: bool, lines: Sequence[Line]) -> Li
         entry[f"residual_{probe}"] = _residual(whole, lines, f"probe_{probe}")
     for fact in ("needs", "tells", "names_rows", "control"):
         entry[fact] = own[0].get(fact) if own else None
+    entry["shows_rows"] = name != "original" and read_method(name).shows_rows()
     return entry
 
 

@@ -27,7 +27,7 @@ def table(result: dict[str, Any]) -> list[list[str]]:
                 *(cells if entry["runs"] else ["failed", *cells[1:]]),
                 _seconds(entry),
                 entry["needs"] or "",
-                told(entry).removeprefix("rows ").removesuffix(" among others"),
+                told(entry).removeprefix("rows ").partition(" ")[0],
             ]
         )
     return rows
@@ -39,6 +39,8 @@ def told(entry: dict[str, Any]) -> str:
         return ""
     if entry["names_rows"]:
         return "rows named"
+    if entry["shows_rows"]:
+        return "rows shown by gradients"
     return "rows hidden among others" if entry["tells"]["rows"] else "nothing"
 
 

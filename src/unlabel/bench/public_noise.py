@@ -146,7 +146,7 @@ def _forget(
         for method in settings.methods:
             line: dict[str, Any] = {"method": method, "robust": robust, "wrong": len(wrong)}
             try:
-                shots = task.shots(request)
+                shots = task.shots(request, read_method(method))
                 outcome = erasure.run_request(federation, task, request, read_method(method))
             except UnlabelError as error:
                 lines.append({**line, "refused": str(error)})

@@ -175,7 +175,7 @@ def _choose(name: str | None, preset: str | None, *, people: bool) -> tuple[str,
 
 def _explain(task: Task, request: Request, name: str, method: Method, *, json: bool) -> None:
     """Say what would be done."""
-    shots = task.shots(request)
+    shots = task.shots(request, method)
     found: dict[str, Any] = {
         "method": name,
         "labels": list(request.names),
@@ -210,10 +210,9 @@ def _show(result: Result, run: Path, *, committed: bool) -> None:
     rows.append([f"accuracy on {subject}", *_both(result.forgotten_accuracy)])
     if result.confidence is not None:
         rows.append(["confidence in their old labels", *_both(result.confidence)])
-    used = (
-        f"{result.method}: {result.steps} steps, {amount(result.transcript_bytes)} on the wire, "
-        f"{result.few_shot} + {result.retained_samples} samples from {result.public}"
-    )
+    used = f"{result.method}: {result.steps} steps, {amount(result.transcript_bytes)} on the wire"
+    if result.few_shot:
+        used += f", {result.few_shot} + {result.retained_samples} samples from {result.public}"
     print_table(f"Forgot {what}", rows, used)
     if result.drift_share is not None:
         messages.print(f"{percent(result.drift_share)} of it is drift of the normalisation.")

@@ -38,7 +38,7 @@ class Amnesiac(Method):
 
     about: ClassVar[str] = "the label's rows relearned under random other labels"
     discloses: ClassVar[str] = (
-        "gradients of all rows, the relabelled ones larger; subtract: the forgotten rows"
+        "the forgotten rows, by the size of their gradients; subtract: by leaving them out"
     )
 
     variant: Literal["relabel", "subtract"] = "relabel"
@@ -50,6 +50,7 @@ class Amnesiac(Method):
         one_of("variant", self.variant, ("relabel", "subtract"))
         expect("epochs", self.epochs, self.epochs >= 0, "0 or more")
         expect("lr", self.lr, self.lr >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that all rows are trained on, or all others."""
@@ -60,6 +61,14 @@ class Amnesiac(Method):
         if self.variant == "relabel":
             return Tells.of("forgotten retained", "forgotten retained")
         return Tells.of("retained", "retained", "Tune Rewrite")
+
+    def is_control(self) -> bool:
+        """Return whether nothing is learned and nothing subtracted."""
+        return self.variant == "relabel" and (self.lr == 0 or self.epochs == 0)
+
+    def shows_rows(self) -> bool:
+        """Return that a row with a wrong label has a far larger gradient than others."""
+        return self.variant == "relabel"
 
     def sweep(self) -> tuple[Method, ...]:
         """Return higher rates."""
@@ -72,19 +81,14 @@ class Amnesiac(Method):
         if self.variant == "relabel":
             labels = relabelled(work)
             rows = torch.cat([work.retained, work.rows]).sort().values
-        elif set(work.training.remember) == set(work.labels) and _remembers(work):
+        elif set(work.training.remember) == set(work.labels) and work.first:
             work.rewrite("subtract", by=REMEMBERED)
         else:
             raise ForgetError(
-                "The training kept no updates of exactly these labels, or a commit dropped them; "
-                "train with `remember` set to them, or use variant=relabel."
+                "The training kept no updates of exactly these labels, or an earlier commit "
+                "dropped them; train with `remember` set to them, or use variant=relabel."
             )
         work.learn(rows, work.cross_entropy(labels), epochs=self.epochs, batch=self.batch)
-
-
-def _remembers(work: Work) -> bool:
-    """Return whether the sums are still there; a commit drops them, with every party alike."""
-    return REMEMBERED in work.active.top.moves.named
 
 
 def relabelled(work: Work) -> Tensor:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work, steady
-from unlabel.models.tops import last_layer
 from unlabel.party import DRAFT, Learner, Stream
 from unlabel.party.optimiser import OptimiserSettings, expect, one_of
 
@@ -56,6 +55,7 @@ class Boundary(Method):
         expect("size", self.size, self.size >= 0, "0 or more")
         expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
         expect("lr", self.lr, self.lr >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 1, "at least 1")
 
     def needs(self) -> Data:
         """Return that the label's own rows are enough."""
@@ -108,7 +108,7 @@ class Boundary(Method):
     def _expand(self, work: Work, settings: OptimiserSettings) -> None:
         """Add an output on what the last layer reads, and drop it at the end."""
         active = work.active
-        last = last_layer(active.top.module)
+        last = active.last_layer()
         if last is None:
             raise ForgetError("Boundary expanding needs a top model that ends in a linear layer.")
         work.tune(settings, settings)

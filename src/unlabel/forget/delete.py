@@ -45,6 +45,7 @@ class Delete(Method):
     def __post_init__(self) -> None:
         expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
         expect("lr", self.lr, self.lr >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that the label's own rows are enough."""

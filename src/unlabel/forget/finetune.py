@@ -36,6 +36,7 @@ class Finetune(Method):
     def __post_init__(self) -> None:
         expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
         expect("lr", self.lr, self.lr >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that all other rows are trained on."""
@@ -44,6 +45,10 @@ class Finetune(Method):
     def tells(self) -> Tells:
         """Return that every row but the forgotten ones is asked for."""
         return Tells.of("retained", "retained")
+
+    def is_control(self) -> bool:
+        """Return whether nothing is learned at this rate."""
+        return self.lr == 0
 
     def sweep(self) -> tuple[Method, ...]:
         """Return lower and higher rates."""

@@ -19,7 +19,10 @@ SWEEP = 4
 
 @dataclass(frozen=True)
 class Tells:
-    """What a method tells every passive party: exactly what its transcript holds.
+    """What a method tells every passive party: exactly what the transcript of its run holds.
+
+    Around it every request asks for public samples and test rows, the same for all labels; and
+    a method with a control (`Method.control`) is first run once more at rate 0.
 
     rows       whose samples are asked for: `forgotten` and `retained` training rows, `public` ones,
                and `drafts` that the party made itself
@@ -80,6 +83,10 @@ class Method(ABC):
     def names_rows(self) -> bool:
         """Return whether what is asked for, or is not, tells the label's rows from the others."""
         return self.tells().names_rows()
+
+    def shows_rows(self) -> bool:
+        """Return whether the gradients alone tell the label's rows from the others at a glance."""
+        return False
 
     def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""

@@ -9,14 +9,13 @@ from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.run import take_back
 from unlabel.forget.work import Work
-from unlabel.models.tops import last_layer
-from unlabel.party import OptimiserSettings
+from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.party.optimiser import expect
 from unlabel.train import batches
 
@@ -123,7 +122,7 @@ class People(Method):
             return fit
 
         self._train(work, among, self.passes, objective, aim, "fitting")
-        _scale_top(active.top.module, level(public.logits(), public.labels, before))
+        _scale_top(active, level(public.logits(), public.labels, before))
         was = _accuracy(before, public.labels)
         lost = was - _accuracy(public.logits(), public.labels)
         # Few public rows say little, so they are given two standard errors.
@@ -203,9 +202,9 @@ def _accuracy(logits: Tensor, labels: Tensor) -> float:
     return float((logits.argmax(1) == labels).float().mean())
 
 
-def _scale_top(top: nn.Module, factor: float) -> None:
+def _scale_top(active: ActiveParty, factor: float) -> None:
     """Multiply the top's last layer, where that is a linear one."""
-    last = last_layer(top)
+    last = active.last_layer()
     if last is not None:
         with torch.no_grad():
             for weights in last.parameters():

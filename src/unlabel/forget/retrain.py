@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work
+from unlabel.party.optimiser import expect
 from unlabel.train import batches
 
 
@@ -26,6 +27,9 @@ class Retrain(Method):
     discloses: ClassVar[str] = "the forgotten rows, all of them, by leaving them out"
 
     epochs: int = 0
+
+    def __post_init__(self) -> None:
+        expect("epochs", self.epochs, self.epochs >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that all other rows are trained on."""

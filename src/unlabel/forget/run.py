@@ -107,8 +107,11 @@ class Task:
     wreck: bool = False
     drift: bool = True
 
-    def shots(self, request: Request) -> Shots:
-        """Choose the few-shot samples of a request."""
+    def shots(self, request: Request, method: Method) -> Shots:
+        """Choose the few-shot samples of a request; none where the method looks at none."""
+        if "public" not in method.tells().rows:
+            none = torch.empty(0, dtype=torch.int64, device=self.active.device)
+            return Shots(self.public.table, none, none, none.float(), 0)
         return draw_shots(
             self.active,
             self.public,
@@ -151,6 +154,7 @@ class Task:
             watch=watch,
             training=self.training,
             wreck=self.wreck,
+            first=not self.gone.labels and not self.gone.rows,
         )
 
     def covers(self, request: Request) -> tuple[Tensor, Tensor]:
@@ -225,8 +229,8 @@ def forget(
         with own_randomness(active.device):
             before = task.measure(request)
             with _timed(active, recorder) as chosen:
-                shots = task.shots(request)
-            called = _called(task, (*request.labels, *task.gone.labels))
+                shots = task.shots(request, method)
+            seen = _look(task)
             control = method.control() if task.drift else None
             if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
@@ -235,15 +239,17 @@ def forget(
             work = task.work(request, shots, watch)
             with _timed(active, recorder) as worked:
                 method.run(work)
-            _expect_alive(work, called, _called(task, work.gone))
+            now = _look(task)
+            _expect_alive(work, seen, now)
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
         take_back(active, request.id, saved)
         if isinstance(error, UnlabelError) and "finite" in str(error):
+            why = f" ({error})" if "norm" in str(error) else ""
             raise ForgetError(
-                "Forgetting diverged and was rolled back; lower the rates (`lr`, `top_lr` or "
-                "`bottom_lr`)."
+                f"Forgetting diverged and was rolled back{why}; lower the method's rates or "
+                f"strengths."
             ) from error
         raise
     sent = recorder.transcripts.values()
@@ -268,7 +274,8 @@ def forget(
         drift_share=_share(before[1], drift, after[1]),
         tells_partners=method.discloses,
         cover=len(work.among),
-        control=method.is_control(),
+        # A run that left every answer as it was has learned nothing, whatever it was set to do.
+        control=method.is_control() or torch.equal(seen.logits, now.logits),
     )
     return result, saved
 
@@ -278,7 +285,7 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
     if method.people != bool(request.rows):
         kind = "the labels of people" if method.people else "whole labels"
         raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
-    if request.secret and method.names_rows():
+    if request.secret and (method.names_rows() or method.shows_rows()):
         raise ForgetError(
             f"Method '{name}' names the forgotten rows to every partner ({method.discloses}), so "
             f"the request would not be secret; choose another method or setting."
@@ -291,28 +298,38 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
     task.covers(request)
 
 
-def _called(task: Task, gone: tuple[int, ...]) -> Tensor:
-    """Return the label each public sample of a retained label gets, among those that stay.
+@dataclass(frozen=True)
+class _Seen:
+    """What the model says of public samples, and their labels."""
 
-    All public samples are asked for, so that none is named by being left out.
-    """
+    logits: Tensor
+    labels: Tensor
+
+
+def _look(task: Task) -> _Seen:
+    """Ask about the public samples: all of them, so that none is named by being left out."""
     public = task.public.take(torch.arange(min(len(task.public), MOST_CHECKED)))
     logits = task.active.logits(public.rows.to(task.active.device), table=public.table).cpu()
-    logits[:, list(gone)] = -torch.inf
-    stay = ~torch.isin(public.labels, torch.tensor(list(gone)))
-    return logits[stay].argmax(1)
+    return _Seen(logits, public.labels)
 
 
-def _expect_alive(work: Work, before: Tensor, after: Tensor) -> None:
+def _expect_alive(work: Work, before: _Seen, after: _Seen) -> None:
     """Raise where the retained samples changed sides.
 
-    The agreement is a mean over the labels that samples got before, so that a model that calls
-    everything by one name has 1 / labels; it must be nearer to 1 than to that.
+    A sample is called by the likeliest label that stays; but one that is called by a forgotten
+    label only now has changed sides too. The agreement is a mean over
+    the labels that samples got before, so that a model that calls everything by one name has
+    1 / labels; it must be nearer to 1 than to that.
     """
-    groups = before.unique().tolist()
-    shares = [float((after[before == label] == label).float().mean()) for label in groups]
-    agreement = sum(shares) / max(1, len(shares))
-    work.expect_alive(agreement, least=(1 + 1 / max(1, len(groups))) / 2)
+    gone = torch.tensor(list(work.gone))
+    stay = ~torch.isin(before.labels, gone)
+    was, now = (work.without(seen.logits)[stay].argmax(1) for seen in (before, after))
+    said, says = (seen.logits[stay].argmax(1) for seen in (before, after))
+    now = torch.where(torch.isin(said, gone), now, says)
+    groups = was.unique().tolist()
+    if groups:
+        shares = [float((now[was == label] == label).float().mean()) for label in groups]
+        work.expect_alive(sum(shares) / len(shares), least=(1 + 1 / len(groups)) / 2)
 
 
 def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:

@@ -36,7 +36,7 @@ class Scrub(Method):
     gamma          weight of the labels
     temperature    T
     batch          retained rows a step; 0 is the batch of the training
-    forget_batch   forgotten rows a step
+    forget_batch   forgotten rows a step; 0 is the batch of the training
     momentum       of SGD
     weight_decay   of SGD
     """
@@ -60,6 +60,10 @@ class Scrub(Method):
         expect("climbs", self.climbs, 0 <= self.climbs <= self.epochs, "0 to `epochs`")
         expect("lr", self.lr, self.lr >= 0, "0 or more")
         expect("temperature", self.temperature, self.temperature > 0, "above 0")
+        expect("alpha", self.alpha, self.alpha >= 0, "0 or more")
+        expect("gamma", self.gamma, self.gamma >= 0, "0 or more")
+        expect("batch", self.batch, self.batch >= 0, "0 or more")
+        expect("forget_batch", self.forget_batch, self.forget_batch >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that rows of both kinds are trained on."""
@@ -69,6 +73,10 @@ class Scrub(Method):
         """Return that both kinds of rows are asked for, each by itself."""
         rows = "forgotten retained"
         return Tells.of(rows, rows, alone=True)
+
+    def is_control(self) -> bool:
+        """Return whether nothing is learned at this rate."""
+        return self.lr == 0
 
     def sweep(self) -> tuple[Method, ...]:
         """Return a lower rate, and fewer, larger steps of ascent at this and at a higher rate."""

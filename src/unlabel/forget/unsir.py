@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work, adam, steady
 from unlabel.party import DRAFT, Stream
@@ -59,6 +60,8 @@ class Unsir(Method):
         expect("noise_steps", self.noise_steps, self.noise_steps >= 0, "0 or more")
         expect("copies", self.copies, self.copies >= 1, "at least 1")
         expect("retained", self.retained, self.retained >= 1, "at least 1")
+        for name in ("noise_lr", "decay", "impair_lr", "repair_lr", "batch"):
+            expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
 
     def needs(self) -> Data:
         """Return that rows of the other labels repair."""
@@ -67,6 +70,10 @@ class Unsir(Method):
     def tells(self) -> Tells:
         """Return that noise and rows of the other labels are asked for."""
         return Tells.of("retained drafts", "retained drafts", "Tune Draft")
+
+    def is_control(self) -> bool:
+        """Return whether nothing is learned at these rates."""
+        return self.impair_lr == 0 and self.repair_lr == 0
 
     def sweep(self) -> tuple[Method, ...]:
         """Return rates between those of its use in VFL and the paper's."""
@@ -88,6 +95,12 @@ class Unsir(Method):
 
     def _noise(self, work: Work) -> tuple[Tensor, Tensor]:
         """Return where the noise stands, and its labels."""
+        most = work.active.most_rows
+        if self.noise_batch * len(work.labels) > most:
+            raise ForgetError(
+                f"Expected `noise_batch` times the labels to be at most {most}, the rows that "
+                f"every party serves, but got {self.noise_batch * len(work.labels)}."
+            )
         labels = torch.tensor(work.labels).repeat_interleave(self.noise_batch)
         labels = labels.to(work.active.device)
         drafts = work.draft(noise=len(labels), rule="adam", rate=self.noise_lr, decay=self.decay)

@@ -42,6 +42,7 @@ class Work:
     batch      rows a step in training
     training   how the model was trained
     wreck      carry on where the rest is destroyed, to see how badly
+    first      whether nothing was forgotten before
     watch      told the step, the most steps and a figure, at every look
     steps      taken since the last `tune`; `total` counts all
     """
@@ -62,6 +63,7 @@ class Work:
     watch: Callable[[int, int, str], None] = watch_nothing
     training: TrainSettings = field(default_factory=TrainSettings)
     wreck: bool = False
+    first: bool = True
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
 
@@ -211,8 +213,8 @@ class Work:
         """Raise where the loss is no number or too few retained samples keep their label."""
         if math.isnan(loss):
             raise ForgetError(
-                f"Forgetting diverged after step {self.steps} and was rolled back; lower the rates "
-                f"(`lr`, `top_lr` or `bottom_lr`)."
+                f"Forgetting diverged after step {self.steps} and was rolled back; lower the "
+                f"method's rates or strengths."
             )
         if agreement < least and not self.wreck:
             raise ForgetError(

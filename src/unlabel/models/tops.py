@@ -118,7 +118,30 @@ def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> No
         raise ModelError(f"Top model '{name}' passes no gradients on to the embeddings.")
 
 
-def last_layer(top: nn.Module) -> nn.Linear | None:
-    """Return the layer that gives the logits, where it is a linear one."""
-    last = [part for part in top.modules() if not list(part.children())][-1]
-    return last if isinstance(last, nn.Linear) else None
+def last_layer(top: nn.Module, widths: Sequence[int]) -> nn.Linear | None:
+    """Return the linear layer whose output the logits are; None where there is none.
+
+    It is found by looking at what layers give for embeddings of these widths, since a model may
+    name its layers in any order.
+    """
+    given: list[tuple[nn.Linear, Tensor]] = []
+    hooks = [
+        part.register_forward_hook(lambda layer, _, out: given.append((layer, out)))
+        for part in top.modules()
+        if isinstance(part, nn.Linear)
+    ]
+    like = next(top.parameters())
+    modes = {part: part.training for part in top.modules()}
+    try:
+        with torch.no_grad():
+            logits = top.eval()([like.new_ones(2, width) for width in widths])
+    finally:
+        for part, training in modes.items():
+            part.training = training
+        for hook in hooks:
+            hook.remove()
+    muted = top.muted if isinstance(top, Top) else torch.zeros_like(logits[0])
+    for layer, out in reversed(given):
+        if out.shape == logits.shape and torch.equal(out + muted, logits):
+            return layer
+    return None

@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
+from unlabel.models import embedding_width
+from unlabel.models.tops import last_layer
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
@@ -109,6 +111,12 @@ class ActiveParty:
         with self.top.place.autocast():
             logits: Tensor = self.top.module(list(embeddings)).float()
         return logits
+
+    def last_layer(self) -> nn.Linear | None:
+        """Return the linear layer of the top that gives the logits, if there is one."""
+        own = self.own
+        first = [embedding_width(own.module, own.tables["main"].shape)] if own else []
+        return last_layer(self.top.module, [*first, *self.widths])
 
     def move(
         self,

@@ -9,8 +9,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
 
 from unlabel.errors import CheckpointError
+from unlabel.files import sha256
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
 from unlabel.party.rewriting import Sums, dampen, noise
@@ -134,7 +136,8 @@ class Learner:
                 some, every = self.sums.mean(by), self.sums.mean(against)
                 dampen(self._weights, some, every, threshold=threshold, strength=strength)
             elif rule == "noise":
-                self._stream.start("noise", self.place.device)
+                # By the weights as they are, so that no later request adds the same noise again.
+                self._stream.start(f"noise/{self.fingerprint()}", self.place.device)
                 noise(self._weights, self.sums.mean(by), strength=strength)
             else:
                 for weights, moved in zip(self._weights, self.moves.total(by), strict=True):
@@ -159,12 +162,20 @@ class Learner:
         for weights in self._weights:
             weights.grad = None
 
-    def is_finite(self) -> bool:
-        """Tell whether training has left the weights and the optimiser's memory finite.
+    def fingerprint(self) -> str:
+        """Return a digest of the weights."""
+        held = [weights.detach().float().cpu().contiguous() for weights in self._weights]
+        return sha256(b"".join(tensor.numpy().tobytes() for tensor in held))
 
-        Buffers are not asked: a mask may hold infinity on purpose.
+    def is_finite(self) -> bool:
+        """Tell whether training has left weights, statistics and the optimiser's memory finite.
+
+        Other buffers are not asked: a mask may hold infinity on purpose.
         """
         memory = [v for k, v in self.state().items() if k.startswith("optimiser/")]
+        for part in self.module.modules():
+            if isinstance(part, _NormBase):
+                memory += [b for b in part.buffers(recurse=False) if b.is_floating_point()]
         return all(bool(torch.isfinite(t).all()) for t in [*self._weights, *memory])
 
     def model_state(self) -> dict[str, Tensor]:

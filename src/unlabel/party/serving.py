@@ -83,6 +83,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
         log.exception("the bottom model of %s failed", party.name)
         raise PartyRefused(f"its bottom model fails on these rows ({why(error)}).") from error
     party.guard.check_embeddings(embeddings.detach())
+    if message.mode == "predict":
+        party.guard.settle()  # what a device flagged is read where a wait costs little
     if message.mode != "predict":
         party.pending = Pending(message.step, embeddings, message.mode)
     return Embeddings(message.step, embeddings.detach())

@@ -23,7 +23,7 @@ from unlabel.party import (
 from unlabel.party.staging import TRANSCRIPT
 from unlabel.train.config import RunConfig
 from unlabel.train.loading import Holdings
-from unlabel.train.settings import check_batch
+from unlabel.train.settings import check_batch, check_remembered
 from unlabel.wire import LocalTransport, Transcript, Transport
 
 
@@ -65,6 +65,7 @@ def build_active(
             )
     most = min(answer.max_rows for answer in described.values())
     check_batch(config.train.batch, holdings.rows.train, most)
+    check_remembered(config.train.remember, len(holdings.names))
     own = None
     if ACTIVE in holdings.features:
         own = _build_bottom(ACTIVE, holdings.features[ACTIVE], config, place)

@@ -97,6 +97,15 @@ class TrainSettings(OptimiserSettings):
         return Place(device, self.precision, self.graphs)
 
 
+def check_remembered(labels: tuple[int, ...], count: int) -> None:
+    """Raise where a label to be remembered is none of the data's."""
+    wrong = [label for label in labels if label >= count]
+    if wrong:
+        raise SettingsError(
+            f"Expected `remember` to name labels from 0 to {count - 1} but got {wrong[0]}."
+        )
+
+
 def check_batch(batch: int, rows: Tensor, most: int) -> None:
     """Raise where a batch is larger than the data or than what every party serves."""
     if batch > len(rows):
