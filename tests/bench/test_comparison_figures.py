@@ -216,9 +216,10 @@ def test_the_papers_own_method_and_baseline_have_our_names() -> None:
 
 
 def test_what_partners_are_told_in_few_words() -> None:
-    words = {name: told(facts(read_method(name))) for name in ("deep", "renormalise", "mask")}
-    assert words == {
+    names = ("deep", "amnesiac", "renormalise", "mask")
+    assert {name: told(facts(read_method(name))) for name in names} == {
         "deep": "rows named",
+        "amnesiac": "rows shown by gradients",
         "renormalise": "rows hidden among others",
         "mask": "nothing",
     }

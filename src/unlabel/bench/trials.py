@@ -208,6 +208,7 @@ def facts(method: Method) -> dict[str, Any]:
             "messages": sorted(told.messages),
         },
         "names_rows": method.names_rows(),
+        "shows_rows": method.shows_rows(),
         "control": method.is_control(),
     }
 
