@@ -126,7 +126,9 @@ def _seconds(found: dict[str, float] | None) -> str:
     if found is None:
         return ""
     digits = 1 if found["mean"] >= 10 else 2 if found["mean"] >= 1 else 3
-    return f"{found['mean']:.{digits}f} ± {found['deviation']:.{digits}f}"
+    mean = f"{found['mean']:.{digits}f}"
+    # Summaries from before lines were counted are of three seeds.
+    return mean if found.get("count") == 1 else f"{mean} ± {found['deviation']:.{digits}f}"
 
 
 def _files(found: dict[str, Result]) -> str:

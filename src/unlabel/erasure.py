@@ -19,6 +19,7 @@ from unlabel.files import writing
 from unlabel.forget import (
     CONTROL,
     METHODS,
+    STILL_KNOWN,
     Forgotten,
     Method,
     PartyStatus,
@@ -63,12 +64,14 @@ class Outcome:
     _gone: Forgotten
     _saved: dict[str, dict[str, Tensor]]
 
-    def commit(self) -> None:
-        """Make it everybody's model."""
+    def commit(self, *, anyway: bool = False) -> None:
+        """Make it everybody's model; where the labels are still predicted, only `anyway`."""
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
         if self.result.control:
             raise ForgetError(CONTROL)
+        if self.result.still_known and not anyway:
+            raise ForgetError(STILL_KNOWN)
         if self._federation.folder is None:
             request = self.result.request
             self._federation.active.transport.ask(Commit(0, request, 0, ""))
@@ -76,7 +79,7 @@ class Outcome:
                 learner.settle()
             self._federation.forgotten = self._gone
         else:
-            commit(self._federation, self.result.request)
+            commit(self._federation, self.result.request, anyway=anyway)
         self._close()
 
     def rollback(self) -> None:
@@ -205,7 +208,12 @@ def run_request(
     if federation.folder is not None:
         try:
             Transaction(federation.active).stage(
-                request, name, gone, base=federation.version, control=result.control
+                request,
+                name,
+                gone,
+                base=federation.version,
+                control=result.control,
+                still_known=result.still_known,
             )
         except BaseException:
             take_back(federation.active, request.id, saved)
@@ -215,9 +223,9 @@ def run_request(
     return federation.undecided
 
 
-def commit(federation: Federation, request: str | None = None) -> str:
+def commit(federation: Federation, request: str | None = None, *, anyway: bool = False) -> str:
     """Make the staged request everybody's model; return its id."""
-    done = _transaction(federation).commit(request)
+    done = _transaction(federation).commit(request, anyway=anyway)
     federation.catch_up(afresh=True)
     return done
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cli.command_line import one_thread
 
-from unlabel.bench import comparison, runtime
+from unlabel.bench import comparison, runtime, trials
 from unlabel.bench.comparison import ComparisonSettings, TwoLabelSettings
 from unlabel.bench.originals import folder_of, open_original, recipe_digest
 from unlabel.bench.runtime import RuntimeSettings
@@ -73,6 +73,30 @@ def test_a_reused_original_gives_what_a_fresh_one_gives() -> None:
     two = replace(TwoLabelSettings(**vars(SMALL)), labels=(0, 2), methods=("mask",))
     assert comparison.run(two, heard.append)["request"] == "0+2"
     assert not any("training" in text for text in heard)
+
+
+def test_a_method_whose_code_changed_is_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "records.jsonl"
+    settings = replace(SMALL, methods=("mask", "renormalise"), records=str(path))
+    comparison.run(settings, lambda _: None)
+    lines = [json.loads(text) for text in path.read_text().splitlines()]
+    assert [len(x.get("code", "")) for x in lines] == [0, 12, 12]
+    lines[1]["retained"] = 0.0  # what the old code came to
+    del lines[2]["code"]  # from before lines had it
+    path.write_text("".join(json.dumps(x) + "\n" for x in lines))
+    monkeypatch.setattr(trials, "code_digest", lambda _: "another code")
+    late = comparison.run(replace(settings, budget=1e-9), pytest.fail)
+    assert [x["method"] for x in late["records"]] == ["original", "renormalise"]
+    heard: list[str] = []
+    found = comparison.run(settings, heard.append)
+    assert [text.split(":")[0] for text in heard] == ["seed 0 mask 0"]
+    assert keys(path).count(("forget", "mask", 0)) == 2
+    entry = next(x for x in found["summary"] if x["method"] == "mask")
+    assert entry["runs"] == 1
+    assert entry["retained"]["mean"] > 0
+    assert comparison.run(settings, pytest.fail)["summary"] == found["summary"]
 
 
 def test_an_original_is_that_of_its_recipe_wherever_it_is_computed() -> None:
@@ -168,12 +192,20 @@ def test_a_method_that_fails_is_a_figure_too() -> None:
         ({"labels": (10,)}, "Expected `labels` to be some of 0 to 9"),
         ({"labels": (1, 1)}, "each once"),
         ({"methods": ("renormalize",)}, "Did you mean 'renormalise'"),
+        ({"methods": ("mixup-ascent@nope",)}, "Known: .*four-label-resnet18-cifar10"),
+        ({"methods": ("mask@nope",)}, "Method 'mask' has no presets"),
+        ({"methods": ("people",)}, "which forgets the labels of people"),
         ({"tuned_from": "nowhere.jsonl"}, "Records 'nowhere.jsonl' cannot be read"),
     ],
 )
 def test_what_cannot_be_measured_is_said(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SettingsError, match=sentence):
-        comparison.run(replace(SMALL, **changes), lambda _: None)
+        comparison.run(replace(SMALL, **changes), pytest.fail)  # before anything is trained
+
+
+def test_a_method_that_is_named_twice_is_measured_once() -> None:
+    found = comparison.run(replace(SMALL, methods=("mask", "mask")), lambda _: None)
+    assert found["methods"] == ["mask"]
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
@@ -190,6 +222,8 @@ def test_runtime_measures_every_number_of_parties_warm(tmp_path: Path) -> None:
         methods=("renormalise", "mask"),
         records=str(tmp_path / "r.jsonl"),
         picture=str(tmp_path / "r.png"),
+        page=str(tmp_path / "r.md"),
+        note="On a train.",
     )
     found = runtime.run(settings, lambda _: None)
     ours = [x for x in found["records"] if x["method"] == "renormalise"]
@@ -198,6 +232,14 @@ def test_runtime_measures_every_number_of_parties_warm(tmp_path: Path) -> None:
     assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
     assert [row[0] for row in runtime.table(found)] == ["seconds", "renormalise", "mask"]
     assert runtime.run(settings, pytest.fail)["records"] == found["records"]
+    text = (tmp_path / "r.md").read_text()
+    assert text.startswith("# Forgetting label 0 for K = 1, 2\n")
+    assert "A request is made 2 times" in text
+    assert "On a train." in text
+    assert text.count("| mask |") == 1
     judged = runtime.run(replace(settings, quality=True, repeats=1), lambda _: None)
     assert all("asr" in x for x in judged["records"])
     assert runtime.table(judged)[-1][0] == "ASR mask"
+    text = (tmp_path / "r.md").read_text()
+    assert text.count("| mask |") == 4
+    assert "of the first request" in text

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from unlabel.bench import comparison_picture
 from unlabel.bench.comparison import ComparisonSettings, TwoLabelSettings, every_method
 from unlabel.bench.comparison_summary import headline, summarise
 from unlabel.bench.comparison_table import page, table, told
 from unlabel.bench.measures import read_method
-from unlabel.bench.paper_tables import printed
+from unlabel.bench.paper_differences import differences
+from unlabel.bench.paper_tables import Printed, printed
 from unlabel.bench.records import Records, read_lines
 from unlabel.bench.sweep import candidates, choices_of, choose
 from unlabel.bench.trials import facts
@@ -50,7 +52,11 @@ def summary(lines: list[dict[str, Any]] = LINES) -> dict[str, dict[str, Any]]:
 def test_means_and_ratios_by_hand() -> None:
     found = summary()
     ours = found["renormalise"]
-    assert ours["retained"] == {"mean": pytest.approx(91.0), "deviation": pytest.approx(0.0)}
+    assert ours["retained"] == {
+        "mean": pytest.approx(91.0),
+        "deviation": pytest.approx(0.0),
+        "count": 2,
+    }
     assert ours["forgotten"]["mean"] == pytest.approx(0.5)
     assert ours["forgotten"]["deviation"] == pytest.approx(0.5**0.5)
     # 15 - 20 and 27 - 30 points: each seed beside the retrained model of the same seed.
@@ -195,10 +201,10 @@ def test_the_page_has_the_papers_figures_beside_ours() -> None:
     names = list(rows)
     assert names[names.index("`renormalise`") + 1] == "`renormalise:until=0.0`, tuned"
     assert rows["`renormalise`"][3].strip() == ""  # not in the paper
-    assert "rows hidden among others" in rows["`renormalise`"][-2]
+    assert "samples shown by gradients" in rows["`renormalise`"][-2]
     assert "`deep` failed 1 times: It diverged." in text
     assert "holds: `renormalise` has D_r 91.00" in text
-    assert "published: 90.00, 0.00; x=1: failed" in text
+    assert "default: 90.00, 0.00; x=1: failed" in text
     assert "Few-Shot Forgetting without Disclosure" in text
 
 
@@ -209,6 +215,80 @@ def test_a_page_without_figures_of_the_paper_says_so() -> None:
     assert table(result("digits", "convnet"))[0][:4] == ["method", "D_r", "y_u", "ASR"]
 
 
+def test_the_table_tells_settings_apart_and_what_partners_learn() -> None:
+    rows = {row[0]: row for row in table(result("digits", "convnet"))}
+    assert list(rows) == [
+        *("method", "original", "retrain", "ascent samples=all", "deep"),
+        *("renormalise", "  tuned", "mask"),
+    ]
+    assert [row[-1] for row in rows.values()] == [
+        *("partners learn", "", "rows named", "rows named", "rows named"),
+        *("by gradients", "by gradients", "nothing"),
+    ]
+    # Two blanks and a line a column.
+    wide = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
+    assert sum(wide) + 3 * len(wide) + 1 <= 80
+
+
+def test_residual_knowledge_is_left_out_where_its_ends_are_too_near_to_tell() -> None:
+    def with_probes(*retrained: float) -> dict[str, Any]:
+        found = [dict(x) for x in LINES]
+        for x in found:
+            if x["method"] == "retrain":
+                x["probe_linear"] = retrained[x["seed"]]
+        return summary(found)["renormalise"]
+
+    assert with_probes(0.84, 0.84)["residual_linear"] is not None  # 6 points
+    assert with_probes(0.86, 0.86)["residual_linear"] is None  # 4 points
+    # 20 points, and 3 standard errors of 0.2 and 0.05 about 0.7.
+    assert with_probes(0.5, 0.9)["residual_linear"] is None
+    assert with_probes(0.65, 0.75)["residual_linear"] is not None
+
+
+def test_one_seed_has_no_deviation_and_a_note_is_printed() -> None:
+    lines = [x for x in LINES if x["seed"] == 0]
+    about = {"data": "digits", "model": "convnet", "parties": 2, "epochs": 1, "seeds": 1}
+    found = result("digits", "convnet") | {
+        "summary": list(summary(lines).values()),
+        "about": {**about, "note": "The clock was slow."},
+        "records": [{"where": {"device": "d", "torch": "2", "commit": f"{'a' * 40} with changes"}}],
+    }
+    text = page(found)
+    assert "±" not in text
+    assert f"one seed; d, torch 2, commit {'a' * 12} with changes. D_r" in text
+    assert "\n\nThe clock was slow.\n\n" in text
+    assert "| 2.50 ± 0.71 |" in page(result("digits", "convnet"))  # seconds of two seeds
+
+
+def test_reasons_with_figures_stand_on_pages_of_their_data_alone() -> None:
+    theirs = {"D_r": Printed(50.0, None)}
+
+    def said(method: str, data: str) -> str:
+        entry = {"method": method, "tuned": False, "retained": {"mean": 90.0}}
+        asked = {"summary": [entry], "about": {"data": data}}
+        return differences(asked, {method: theirs}, {"retained": "D_r"})[0]
+
+    assert "in the sweep on CIFAR-10 with two ResNet18, label 0" in said("ssd", "cifar10")
+    assert said("ssd", "mnist").endswith("We do not know why.")
+    assert "Our recipe is shorter" in said("retrain", "mnist")
+
+
+def test_a_picture_keeps_the_row_of_a_method_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr(comparison_picture, "save", lambda _, figure, __: kept.append(figure))
+    lines = [x for x in LINES if x["method"] != "deep"] + [line("deep", failed="It diverged.")]
+    found = result("digits", "convnet") | {"summary": list(summary(lines).values())}
+    comparison_picture.draw(found, tmp_path / "x.png")
+    (figure,) = kept
+    panel = figure.axes[0]
+    assert "deep" in [text.get_text() for text in panel.get_yticklabels()]
+    assert [x.get_text() for x in panel.texts].count("failed") == 1
+    assert panel.get_xlim()[0] == 0
+    assert "; label 0 forgotten;" in figure._suptitle.get_text()
+
+
 def test_the_papers_own_method_and_baseline_have_our_names() -> None:
     assert str(printed(1, "resnet18", "mnist", "mixup-ascent")["ASR"]) == "0.35 ± 0.01"
     assert str(printed(1, "resnet18", "mnist", "original")["D_r"]) == "99.29"
@@ -216,11 +296,12 @@ def test_the_papers_own_method_and_baseline_have_our_names() -> None:
 
 
 def test_what_partners_are_told_in_few_words() -> None:
-    names = ("deep", "amnesiac", "renormalise", "mask")
+    names = ("deep", "amnesiac", "renormalise", "mixup-ascent", "mask")
     assert {name: told(facts(read_method(name))) for name in names} == {
         "deep": "rows named",
         "amnesiac": "rows shown by gradients",
-        "renormalise": "rows hidden among others",
+        "renormalise": "samples shown by gradients",
+        "mixup-ascent": "samples named",
         "mask": "nothing",
     }
 
@@ -233,8 +314,10 @@ def test_a_torn_last_line_is_dropped_and_written_over(tmp_path: Path) -> None:
         path.write_text(whole + torn)
         records = Records(str(path), "x")
         assert [x["seed"] for x in records.lines] == [0]
+        assert path.read_text() == whole  # though nothing was added
         records.add(kind="forget", seed=2)
         assert [json.loads(x)["seed"] for x in path.read_text().splitlines()] == [0, 2]
+        path.write_text(whole)
     path.write_text("no json\n" + whole)
     with pytest.raises(SettingsError, match="Line 1 of the records"):
         read_lines(path)

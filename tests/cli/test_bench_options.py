@@ -39,6 +39,14 @@ def test_what_else_there_is_goes_beside_the_json() -> None:
     assert "`mask`" in Path("elsewhere.md").read_text()
 
 
+@pytest.mark.parametrize("out", [".", "there"])
+def test_the_json_is_no_folder(out: str) -> None:
+    Path("there").mkdir()
+    assert unlabel(*COMPARE, "--out", out).sentence == (
+        f"Expected `--out` to be a file but got the folder '{out}'."
+    )
+
+
 def test_a_table_is_for_people() -> None:
     shown = unlabel(*COMPARE)
     assert shown.code == 0

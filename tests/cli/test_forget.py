@@ -172,3 +172,14 @@ def test_a_run_of_tables_forgets_people_and_not_one_of_two_labels(
     assert note["note"]["people"] == sorted(listed, key=holdings.ids.tolist().index)
     passive = (tmp_path / "runs/t/host/staged/000021.json").read_text()
     assert not any(f'"{person}"' in passive for person in listed)
+
+
+def test_a_forgetting_that_did_not_happen_is_committed_only_anyway(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    Federation.local("digits", parties=2, model="convnet", epochs=3, folder=run).train()
+    told = unlabel("forget", run, "--label", "0", "--method", "finetune", "--set", "epochs=1")
+    assert "Not forgotten" in told.err
+    refused = unlabel("commit", run)
+    assert refused.code == 1
+    assert "did not happen" in refused.sentence
+    assert unlabel("commit", run, "--anyway").code == 0

@@ -48,6 +48,7 @@ class ComparisonSettings(Recipe):
     records     JSONL file of the figures; it is read first, and what is there is not repeated
     picture     PNG file to draw into; needs matplotlib
     page        Markdown file to write the table into
+    note        a sentence for that page, below its introduction
     """
 
     labels: tuple[int, ...] = (0,)
@@ -60,6 +61,7 @@ class ComparisonSettings(Recipe):
     records: str = ""
     picture: str = ""
     page: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         if self.seeds < 1 or self.repeats < 1 or not self.labels:
@@ -85,9 +87,7 @@ class FourLabelSettings(ComparisonSettings):
 def run(settings: ComparisonSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Forget with every method on every seed; return figures, summary and what they show."""
     expect_plots(settings.picture)
-    names = settings.methods or every_method(settings, len(settings.labels))
-    for name in names:
-        read_method(name)  # a name that is wrong is told before anything is trained
+    names = methods_of(settings.methods) or every_method(settings, len(settings.labels))
     taken = choices_of(settings.tuned_from, names) if settings.tuned_from else None
     ends = time.monotonic() + settings.budget if settings.budget else float("inf")
     trials = Trials(
@@ -109,6 +109,17 @@ def run(settings: ComparisonSettings, say: Callable[[str], None]) -> dict[str, A
     if settings.page:
         write_atomically(Path(settings.page), page(result).encode())
     return result
+
+
+def methods_of(given: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods that are asked for, each once; a wrong one is told before any training."""
+    for name in given:
+        if read_method(name).people:
+            raise SettingsError(
+                f"Expected `methods` that forget whole labels but got '{name}', which forgets the "
+                f"labels of people; for that there is the bench `people`."
+            )
+    return tuple(dict.fromkeys(given))
 
 
 def every_method(recipe: Recipe, labels: int) -> tuple[str, ...]:
@@ -150,7 +161,7 @@ def _result(
         "records": lines,
         "about": {
             name: getattr(settings, name)
-            for name in ("data", "model", "parties", "epochs", "seeds", "repeats")
+            for name in ("data", "model", "parties", "epochs", "seeds", "repeats", "note")
         },
     }
 

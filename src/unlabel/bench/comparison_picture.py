@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.bench.comparison_summary import RETRAINED, find
-from unlabel.bench.pictures import COLOURS, new_plot, save, short_name
+from unlabel.bench.pictures import COLOURS, labels_in_words, new_plot, save, short_name
 from unlabel.erasure import DEFAULT_METHOD
 
 PANELS = {
@@ -19,7 +19,7 @@ PANELS = {
 def draw(result: dict[str, Any], path: Path) -> None:
     """Write the picture."""
     pyplot = new_plot()
-    entries = [entry for entry in result["summary"] if entry["runs"]]
+    entries = result["summary"]
     size = (15, 1.6 + 0.34 * len(entries))
     figure, panels = pyplot.subplots(1, len(PANELS), figsize=size, sharey=True)
     for axes, (name, title) in zip(panels, PANELS.items(), strict=True):
@@ -27,12 +27,11 @@ def draw(result: dict[str, Any], path: Path) -> None:
         axes.set_xlabel(title)
     panels[0].set_yticks(range(len(entries)), _names(entries))
     panels[0].set_ylim(len(entries) - 0.4, -0.6)
-    panels[0].set_xlim(left=_left_end(entries))
     about = result["about"]
+    seeds = "one seed" if about["seeds"] == 1 else f"mean and deviation of {about['seeds']} seeds"
     figure.suptitle(
-        f"{about['data']}, {about['model']}, {about['parties']} passive parties; labels "
-        f"{result['request'].replace('+', ', ')} forgotten; mean and deviation of {about['seeds']} "
-        f"seeds; dashed: the model retrained without them",
+        f"{about['data']}, {about['model']}, {about['parties']} passive parties; "
+        f"{labels_in_words(result['request'])} forgotten; {seeds}; dashed: the retrained model",
         fontsize=11,
     )
     figure.tight_layout()
@@ -42,6 +41,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
 def _bars(axes: Any, entries: list[dict[str, Any]], name: str) -> None:
     for place, entry in enumerate(entries):
         found = entry[name]
+        if not entry["runs"]:
+            axes.text(0.01, place, "failed", transform=axes.get_yaxis_transform(), va="center")
         if found is None:
             continue
         own = entry["method"].startswith(DEFAULT_METHOD)
@@ -80,16 +81,10 @@ def _bars(axes: Any, entries: list[dict[str, Any]], name: str) -> None:
 
 
 def _names(entries: list[dict[str, Any]]) -> list[str]:
-    """Return a name a row; a tuned method stands below its published one, with the changes."""
+    """Return a name a row; a tuned method stands below the default one, with the changes."""
     names, above = [], ""
     for entry in entries:
         name = short_name(entry["method"])
         names.append(f"tuned: {name.removeprefix(above).strip()}" if entry["tuned"] else name)
         above = above if entry["tuned"] else name
     return names
-
-
-def _left_end(entries: list[dict[str, Any]]) -> float:
-    """Return where the axis of D_r begins: near the values, unless some method wrecked them."""
-    lowest = min((x["retained"]["mean"] for x in entries if x["retained"]), default=0.0)
-    return max(0.0, 10.0 * ((lowest - 10.0) // 10.0)) if lowest > 60 else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import mean, variance
 from typing import Any
 
 from unlabel.audit import residual
@@ -16,6 +16,9 @@ RETRAINED = "retrain"
 GONE = 1.0
 #: Points of D_r within which methods are tied.
 TIE = 0.5
+#: Points between the probes on the original and the retrained model, and standard errors of their
+#: difference over the seeds, below which what lies between them cannot be told.
+APART, ERRORS = 5.0, 3.0
 #: How many times faster our default is to be.
 FASTER = 16.0
 
@@ -39,7 +42,9 @@ def summarise(lines: Sequence[Line], names: Sequence[tuple[str, bool]]) -> list[
 
     `asr_over_retrained` is the attack's success minus the retrained model's of the same seed;
     `residual_*` is what is left by a probe (`audit.residual`), between the mean original and the
-    mean retrained model; `time_to_*` is its time as a share of another method's.
+    mean retrained model, and None where these two differ by less than 5 points or by less than 3
+    standard errors from the seeds, which is too near to tell; `time_to_*` is its time as a share of
+    another method's.
     """
     entries = [_entry(_of(lines, name), name, tuned, lines) for name, tuned in names]
     entries = [entry for entry in entries if entry["runs"] or entry["failed"]]
@@ -52,7 +57,7 @@ def summarise(lines: Sequence[Line], names: Sequence[tuple[str, bool]]) -> list[
 
 
 def find(entries: Sequence[Line], name: str) -> Line | None:
-    """Return the entry of a method as it is published, by its plain name."""
+    """Return the entry of a method that is not tuned, by its plain name."""
     for entry in entries:
         if plain_name(entry["method"]) == name and not entry["tuned"]:
             return entry
@@ -94,12 +99,15 @@ def _having(lines: list[Line], figure: str, seeds: dict[int, float]) -> list[Lin
 
 
 def _residual(own: list[Line], lines: Sequence[Line], probe: str) -> dict[str, float] | None:
-    ends = []
+    ends, error = [], 0.0
     for name in ("original", RETRAINED):
         values = [x[probe] for x in _of(lines, name) if probe in x]
         if not values:
             return None
         ends.append(mean(values))
+        error += variance(values) / len(values) if len(values) > 1 else 0.0
+    if abs(ends[0] - ends[1]) < max(APART / 100, ERRORS * error**0.5):
+        return None
     left = [residual(x[probe], *ends) for x in own if probe in x]
     return spread([value for value in left if value is not None])
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from inspect import getsourcefile
+from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import torch
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe
+from unlabel.errors import SettingsError, unknown
 from unlabel.federation import Federation
 from unlabel.files import sha256
 from unlabel.forget import METHODS, Method, Result
-from unlabel.forget.method import settings_of
+from unlabel.forget.method import Preset, settings_of
 from unlabel.words import parse_settings
 
 #: Retained training rows that the membership attack learns from.
@@ -29,9 +34,19 @@ def read_method(text: str) -> Method:
     name, *words = text.split(":")
     name, _, preset = name.partition("@")
     kind = METHODS.get(name)
-    start = kind().presets()[preset].method if preset else kind()
+    start = _preset(kind, name, preset).method if preset else kind()
     made: Method = parse_settings(kind, words, start)
     return made
+
+
+def _preset(kind: type[Method], name: str, preset: str) -> Preset:
+    """Return a preset of a method by name."""
+    known = kind().presets()
+    if preset in known:
+        return known[preset]
+    if not known:
+        raise SettingsError(f"Method '{name}' has no presets, so '{name}@{preset}' is unknown.")
+    raise SettingsError(unknown(f"preset of method '{name}',", preset, known))
 
 
 def samples_of(method: str) -> dict[str, Any]:
@@ -39,7 +54,7 @@ def samples_of(method: str) -> dict[str, Any]:
     name, _, preset = method.split(":")[0].partition("@")
     if not preset:
         return {}
-    found = METHODS.get(name)().presets()[preset]
+    found = _preset(METHODS.get(name), name, preset)
     return {"few_shot": found.few_shot, "retained": found.retained}
 
 
@@ -47,6 +62,23 @@ def settings_digest(method: str) -> str:
     """Return a fingerprint of all settings of a method."""
     found = settings_of(read_method(method))
     return sha256(json.dumps(found, sort_keys=True).encode())[:12]
+
+
+def code_digest(method: str) -> str:
+    """Return a fingerprint of the source of a method, and of the methods it is built on."""
+    return _code_of(type(read_method(method)))
+
+
+@cache
+def _code_of(kind: type[Method]) -> str:
+    found: dict[str, bytes] = {}
+    for base in kind.__mro__:
+        if issubclass(base, Method) and base is not Method:
+            # A class that somebody typed into a prompt has no file.
+            with suppress(OSError, TypeError):
+                path = getsourcefile(base) or ""
+                found[path] = Path(path).read_bytes()
+    return sha256(b"".join(found.values()))[:12]
 
 
 def key_of(*what: object) -> str:
@@ -109,7 +141,8 @@ def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
 
 
 def spread(values: Sequence[float]) -> dict[str, float] | None:
-    """Return mean and standard deviation (0 of a single value), or None of nothing."""
+    """Return mean and standard deviation (0 of a single value) and count, or None of nothing."""
     if not values:
         return None
-    return {"mean": mean(values), "deviation": stdev(values) if len(values) > 1 else 0.0}
+    deviation = stdev(values) if len(values) > 1 else 0.0
+    return {"mean": mean(values), "deviation": deviation, "count": len(values)}

@@ -53,16 +53,27 @@ def folder_of(recipe: Recipe, seed: int) -> Path:
     return cache_folder() / "bench" / recipe_digest(recipe) / f"seed-{seed}"
 
 
-def open_original(recipe: Recipe, seed: int, say: Callable[[str], None]) -> Original:
-    """Return the trained federation of a recipe and a seed, training it where that is not done."""
+def open_original(
+    recipe: Recipe,
+    seed: int,
+    say: Callable[[str], None],
+    check: Callable[[Federation], None] = lambda _: None,
+) -> Original:
+    """Return the trained federation of a recipe and a seed, training it where that is not done.
+
+    check  is given the federation before it is trained, and may raise
+    """
     store = CheckpointStore(folder_of(recipe, seed), party="original", model=recipe_digest(recipe))
     found = _read(store, recipe, seed)
     if found is None:
+        federation = recipe.federation(seed)
+        check(federation)
         say(f"seed {seed}: training the original")
-        _train(store, recipe.federation(seed))
+        _train(store, federation)
         found = _read(store, recipe, seed)
     if found is None:
         raise CheckpointError(f"The original in '{store.home}' changed while it was read.")
+    check(found.federation)
     return found
 
 

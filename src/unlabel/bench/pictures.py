@@ -49,6 +49,15 @@ def save(pyplot: Any, figure: Any, path: Path) -> None:
     pyplot.close(figure)
 
 
+def labels_in_words(request: str) -> str:
+    """Return the labels of a request for people.
+
+    >>> labels_in_words("0"), labels_in_words("0+2")
+    ('label 0', 'labels 0, 2')
+    """
+    return f"{'labels' if '+' in request else 'label'} {request.replace('+', ', ')}"
+
+
 def short_name(name: str) -> str:
     """Return a method's name for an axis: without the preset, which the title tells.
 

@@ -19,15 +19,17 @@ class Records:
     def __init__(self, path: str, recipe: str) -> None:
         self._path = Path(path) if path else None
         self._recipe = recipe
-        self._torn = 0
         self.lines: list[dict[str, Any]] = []
         if self._path is not None and self._path.exists():
-            self.lines, self._torn = read_lines(self._path)
+            self.lines, torn = read_lines(self._path)
+            if torn:
+                with writing(self._path), self._path.open("ab") as file:
+                    file.truncate(file.seek(0, 2) - torn)
 
     def find(self, **key: Any) -> dict[str, Any] | None:
-        """Return the line of a key."""
+        """Return the last line of a key: where work was done again, the new figures count."""
         wanted = {"recipe": self._recipe, **key}
-        for line in self.lines:
+        for line in self.lines[::-1]:
             if all(line.get(name) == value for name, value in wanted.items()):
                 return line
         return None
@@ -44,9 +46,6 @@ class Records:
             with writing(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 with self._path.open("ab") as file:
-                    if self._torn:
-                        file.truncate(file.seek(0, 2) - self._torn)
-                        self._torn = 0
                     file.write(json.dumps(kept).encode() + b"\n")
         return kept
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unlabel.bench.comparison import every_method
+from unlabel.bench.comparison import every_method, methods_of
 from unlabel.bench.comparison_summary import summarise
-from unlabel.bench.comparison_table import FIGURES, markdown, where
-from unlabel.bench.measures import read_method
-from unlabel.bench.pictures import expect_plots
+from unlabel.bench.comparison_table import FIGURES, markdown, times, where
+from unlabel.bench.pictures import expect_plots, labels_in_words
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.bench.runtime_picture import draw
@@ -34,7 +33,8 @@ class RuntimeSettings(Recipe):
     budget   seconds after which no new piece of work begins; 0 is no limit
     records  JSONL file of the figures; it is read first, and what is there is not repeated
     picture  PNG file to draw into; needs matplotlib
-    page     Markdown file to write the table into
+    page     Markdown file to write the tables into
+    note     a sentence for that page, below its introduction
     """
 
     counts: tuple[int, ...] = (1, 2, 4, 8)
@@ -47,6 +47,7 @@ class RuntimeSettings(Recipe):
     records: str = ""
     picture: str = ""
     page: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         if self.repeats < 1 or not self.labels or not self.counts or min(self.counts) < 1:
@@ -56,9 +57,7 @@ class RuntimeSettings(Recipe):
 def run(settings: RuntimeSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Forget with every method between each number of parties; return seconds and figures."""
     expect_plots(settings.picture)
-    names = settings.methods or every_method(settings, len(settings.labels))
-    for name in names:
-        read_method(name)  # a name that is wrong is told before anything is trained
+    names = methods_of(settings.methods) or every_method(settings, len(settings.labels))
     ends = time.monotonic() + settings.budget if settings.budget else float("inf")
     summary, records = [], []
     for count in settings.counts:
@@ -83,7 +82,10 @@ def run(settings: RuntimeSettings, say: Callable[[str], None]) -> dict[str, Any]
         "methods": list(names),
         "summary": summary,
         "records": records,
-        "about": {name: getattr(settings, name) for name in ("data", "model", "epochs", "quality")},
+        "about": {
+            name: getattr(settings, name)
+            for name in ("data", "model", "epochs", "repeats", "quality", "note")
+        },
     }
     if settings.picture:
         draw(result, Path(settings.picture))
@@ -93,27 +95,42 @@ def run(settings: RuntimeSettings, say: Callable[[str], None]) -> dict[str, Any]
 
 
 def page(result: dict[str, Any]) -> str:
-    """Return the table as a page in Markdown."""
+    """Return a page in Markdown: a table of seconds, and one a figure, if measured."""
     about = result["about"]
-    title = f"# Forgetting {result['request'].replace('+', ', ')} between 1 to "
-    text = (
-        f"{about['data']}, {about['model']}, {about['epochs']} epochs, one seed; "
-        f"{where(result)}. Seconds of a request, choosing samples included; requests of a few "
-        f"seconds are made twice and the second counts."
-    )
-    return f"{title}{max(result['counts'])} parties\n\n{text}\n\n{markdown(table(result))}\n"
+    counts = ", ".join(map(str, result["counts"]))
+    parts = [
+        f"# Forgetting {labels_in_words(result['request'])} for K = {counts}",
+        f"{about['data']}, {about['model']}, K passive parties, {about['epochs']} epochs, one "
+        f"seed; {where(result)}. Seconds of a request include choosing samples. {times(about)}",
+        *([about["note"]] if about["note"] else []),
+    ]
+    for figure, title in _figures(result).items():
+        parts += [f"## {title}", markdown([_heads(result, "method"), *_rows(result, figure)])]
+    return "\n\n".join(parts) + "\n"
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:
     """Return seconds by number of parties, a row a method; below them the figures, if measured."""
-    counts = result["counts"]
-    rows = [["seconds", *(f"K = {count}" for count in counts)]]
-    figures = {"seconds": "", **(FIGURES if result["about"]["quality"] else {})}
-    for figure, short in figures.items():
-        for method in result["methods"]:
-            cells = [_cell(result, method, count, figure) for count in counts]
-            rows.append([f"{short} {method}".strip(), *cells])
+    rows = [_heads(result, "seconds")]
+    for figure, short in _figures(result).items():
+        before = "" if figure == "seconds" else f"{short} "
+        rows += [[f"{before}{method}", *cells] for method, *cells in _rows(result, figure)]
     return rows
+
+
+def _figures(result: dict[str, Any]) -> dict[str, str]:
+    return {"seconds": "seconds", **(FIGURES if result["about"]["quality"] else {})}
+
+
+def _heads(result: dict[str, Any], first: str) -> list[str]:
+    return [first, *(f"K = {count}" for count in result["counts"])]
+
+
+def _rows(result: dict[str, Any], figure: str) -> list[list[str]]:
+    return [
+        [method, *(_cell(result, method, count, figure) for count in result["counts"])]
+        for method in result["methods"]
+    ]
 
 
 def _cell(result: dict[str, Any], method: str, count: int, figure: str) -> str:

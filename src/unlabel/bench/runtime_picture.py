@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.bench.comparison_picture import PANELS
-from unlabel.bench.pictures import COLOURS, MARKS, new_plot, save, short_name
+from unlabel.bench.pictures import COLOURS, MARKS, labels_in_words, new_plot, save, short_name
 
 SECONDS = "seconds a request (log scale)"
 
@@ -29,8 +29,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
             axes.spines[side].set_visible(False)
     grid[0][0].set_yscale("log")
     about = result["about"]
-    labels = result["request"].replace("+", ", ")
-    figure.suptitle(f"{about['data']}, {about['model']}; labels {labels} forgotten", fontsize=11)
+    labels = labels_in_words(result["request"])
+    figure.suptitle(f"{about['data']}, {about['model']}; {labels} forgotten", fontsize=11)
     handles, names = grid[0][0].get_legend_handles_labels()
     figure.tight_layout(rect=(0, 0, 1 - 2.5 / (6.4 * wide + 2.6), 1))
     if handles:
@@ -43,6 +43,7 @@ def _lines(axes: Any, result: dict[str, Any], name: str) -> None:
     methods = result["methods"]
     for number, method in enumerate(methods):
         own = [x for x in result["summary"] if x["method"] == method and x[name]]
+        failed = any(x["failed"] for x in result["summary"] if x["method"] == method)
         aside = 0 if name == "seconds" else 0.25 * ((number + 0.5) / len(methods) - 0.5)
         axes.plot(
             [result["counts"].index(x["parties"]) + aside for x in own],
@@ -52,5 +53,5 @@ def _lines(axes: Any, result: dict[str, Any], name: str) -> None:
             lw=2.4 if method.startswith("renormalise") else 1.1,
             ms=5,
             color=COLOURS[number % len(COLOURS)],
-            label=short_name(method),
+            label=short_name(method) + ("" if own else ", failed" if failed else ""),
         )

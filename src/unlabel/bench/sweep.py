@@ -52,8 +52,10 @@ def sweep(trials: Trials, base: str) -> dict[str, Any] | None:
     chosen = choose(lines) or base
     words = chosen.removeprefix(base).lstrip(":")
     key = {"kind": "choice", "request": trials.request, "method": base, "candidates": names}
-    found = trials.records.find(**key, words=words)
-    return found or trials.records.add(**key, words=words, chosen=chosen)
+    found = trials.records.find(**key)
+    if found is not None and found["words"] == words:
+        return found
+    return trials.records.add(**key, words=words, chosen=chosen)
 
 
 def choices_of(path: str, methods: Sequence[str]) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
 from unlabel.bench.measures import (
     accuracies,
+    code_digest,
     figures_of,
     key_of,
     probe,
@@ -28,6 +29,8 @@ from unlabel.forget import Method
 
 #: Seconds from which a request is not repeated: warming up is little beside them.
 LONG = 5.0
+#: What a line is a figure of; where several lines have the same, the last one counts.
+KEY = ("kind", "request", "method", "seed", "settings", "repeats")
 #: What a model that a method has left without sense makes of the measurements.
 SENSELESS = (UnlabelError, ValueError, LinAlgError)
 
@@ -62,13 +65,17 @@ class Trials:
         self._where: dict[str, Any] | None = None
 
     def lines(self) -> list[dict[str, Any]]:
-        """Return the figures of this request."""
-        return [line for line in self.records.own() if line.get("request") == self.request]
+        """Return the figures of this request: the last of each key, made by the present code."""
+        last: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for line in self.records.own():
+            if line.get("request") == self.request:
+                last[tuple(line.get(name) for name in KEY)] = line
+        return [line for line in last.values() if fresh(line)]
 
     def original(self, seed: int) -> dict[str, Any] | None:
         """Measure the model that nobody has asked to forget; None where the time is over."""
         key = {**self._about("forget", "original", seed)}
-        found = self.records.find(**key)
+        found = self._find(key)
         if found is not None or self._over():
             return found
         original = self._original(seed)
@@ -89,11 +96,12 @@ class Trials:
         A method that fails is a figure too.
         """
         key = {**self._about("forget", method, seed), "repeats": self.repeats}
-        found = self.records.find(**key)
+        found = self._find(key)
         if found is not None or self._over():
             return found
         federation = self._original(seed).federation
-        line = {**key, **facts(read_method(method))} | ({"tuned": True} if tuned else {})
+        line = {**key, "code": code_digest(method), **facts(read_method(method))}
+        line |= {"tuned": True} if tuned else {}
         try:
             outcome, seconds = self._request(federation, method, seed)
             line |= self._figures(federation, outcome) | {"seconds_all": seconds}
@@ -106,11 +114,11 @@ class Trials:
     def judge(self, method: str, seed: int = 0) -> dict[str, Any] | None:
         """Forget and judge on validation rows alone; None where the time is over."""
         key = self._about("sweep", method, seed)
-        found = self.records.find(**key)
+        found = self._find(key)
         if found is not None or self._over():
             return found
         federation = self._original(seed).federation
-        line = dict(key)
+        line = {**key, "code": code_digest(method)}
         try:
             outcome = self._once(federation, method, seed)
             try:
@@ -132,6 +140,11 @@ class Trials:
         key = {"kind": asked, "request": self.request, "method": method, "seed": seed}
         return key if method == "original" else key | {"settings": settings_digest(method)}
 
+    def _find(self, key: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the line of a key, unless the method's code has changed since."""
+        found = self.records.find(**key)
+        return found if found is not None and fresh(found) else None
+
     def _over(self) -> bool:
         return time.monotonic() > self.ends
 
@@ -139,15 +152,17 @@ class Trials:
         """Return the original of a seed; one at a time, since a large one fills a device."""
         if self._open is None or self._open[0] != seed:
             self._open = None
-            self._open = (seed, open_original(self.recipe, seed, self._say))
-            known = len(self._open[1].federation.labels)
-            wrong = [label for label in self.labels if not 0 <= label < known]
-            if wrong or len(set(self.labels)) < len(self.labels) or len(self.labels) >= known:
-                raise SettingsError(
-                    f"Expected `labels` to be some of 0 to {known - 1}, each once and not all, "
-                    f"but got {','.join(map(str, self.labels))}."
-                )
+            self._open = (seed, open_original(self.recipe, seed, self._say, self._expect_labels))
         return self._open[1]
+
+    def _expect_labels(self, federation: Federation) -> None:
+        known = len(federation.labels)
+        wrong = [label for label in self.labels if not 0 <= label < known]
+        if wrong or len(set(self.labels)) < len(self.labels) or len(self.labels) >= known:
+            raise SettingsError(
+                f"Expected `labels` to be some of 0 to {known - 1}, each once and not all, "
+                f"but got {','.join(map(str, self.labels))}."
+            )
 
     def _once(self, federation: Federation, method: str, seed: int) -> Outcome:
         return federation.forget(
@@ -194,6 +209,14 @@ class Trials:
                 "commit": found["commit"],
             }
         return self._where
+
+
+def fresh(line: dict[str, Any]) -> bool:
+    """Return whether a line was made by the present code of its method.
+
+    A line that does not say, from before lines did, is taken as it is.
+    """
+    return "code" not in line or bool(line["code"] == code_digest(line["method"]))
 
 
 def facts(method: Method) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from unlabel.bench.pictures import can_draw
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.errors import SettingsError
 from unlabel.files import write_atomically
 from unlabel.words import parse_settings
 
@@ -51,6 +52,8 @@ def _command(name: str, bench: Bench) -> Any:
     def run(**given: Any) -> None:
         out: Path | None = given.pop("out")
         json: bool = given.pop("json")
+        if out is not None and (not out.name or out.is_dir()):
+            raise SettingsError(f"Expected `--out` to be a file but got the folder '{out}'.")
         words = [*(given.pop("set_") or []), *_words(given)]
         settings = parse_settings(bench.settings, [*_beside(bench, out, words), *words])
         with messages.status(name) as status:

@@ -213,7 +213,13 @@ def _show(result: Result, run: Path, *, committed: bool) -> None:
     used = f"{result.method}: {result.steps} steps, {amount(result.transcript_bytes)} on the wire"
     if result.few_shot:
         used += f", {result.few_shot} + {result.retained_samples} samples from {result.public}"
-    print_table(f"Forgot {what}", rows, used)
+    print_table(f"{what[0].upper()}{what[1:]}: before and after", rows, used)
+    if result.still_known:
+        left = percent(result.forgotten_accuracy.after)
+        messages.print(
+            f"[bold]Not forgotten[/bold]: {left} of the test rows are still called by the label. "
+            f"Roll back and try another setting or method."
+        )
     if result.drift_share is not None:
         messages.print(f"{percent(result.drift_share)} of it is drift of the normalisation.")
     if result.suspects:

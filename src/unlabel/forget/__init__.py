@@ -5,12 +5,13 @@ from unlabel.forget.method import METHODS, Method, Preset
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
 from unlabel.forget.run import Change, Result, Task, expect_fits, forget, take_back
-from unlabel.forget.transaction import CONTROL, PartyStatus, Transaction
+from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
 from unlabel.forget.work import Work, watch_nothing
 
 __all__ = [
     "CONTROL",
     "METHODS",
+    "STILL_KNOWN",
     "Change",
     "Forgotten",
     "Method",

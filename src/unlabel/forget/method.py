@@ -85,7 +85,10 @@ class Method(ABC):
         return self.tells().names_rows()
 
     def shows_rows(self) -> bool:
-        """Return whether the gradients alone tell the label's rows from the others at a glance."""
+        """Return whether the size of gradients is known to tell the label's samples at a glance.
+
+        That nobody has looked is no reason to think that it does not.
+        """
         return False
 
     def presets(self) -> dict[str, Preset]:

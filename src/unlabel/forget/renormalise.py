@@ -44,7 +44,9 @@ class Renormalise(Method):
     """
 
     about: ClassVar[str] = "our default: bounded, keeps the rest, a few dozen joint steps"
-    discloses: ClassVar[str] = "the few-shot samples, their gradients' direction and size"
+    discloses: ClassVar[str] = (
+        "the few-shot samples, and by their gradients' size which it is about"
+    )
 
     top_lr: float = 5e-2
     bottom_lr: float = 2e-4
@@ -71,6 +73,10 @@ class Renormalise(Method):
     def tells(self) -> Tells:
         """Return that all few-shot samples are asked for together."""
         return Tells.of("public", "public")
+
+    def shows_rows(self) -> bool:
+        """Return that gradients of the label's samples are far larger than those of the others."""
+        return True
 
     def sweep(self) -> tuple[Method, ...]:
         """Return other rates of the bottoms, and one that takes all steps."""

@@ -22,6 +22,8 @@ from unlabel.wire import Recorder, Rollback
 
 #: Rows of a cover for each person that a request names, and in all.
 COVER, LEAST = 10, 1000
+#: Share of a label's test rows up to which it counts as gone when they are still called by it.
+KNOWN = 0.05
 #: Public samples that are looked at to see whether the rest is still there.
 MOST_CHECKED = 2000
 
@@ -49,6 +51,7 @@ class Result:
     tells_partners      what the method tells the passive parties beyond what training does
     cover               rows among which people were asked for, 0 for whole labels
     control             whether nothing was to be learned, so that it cannot be committed
+    still_known         whether more than a twentieth of the labels' test rows still go by them
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
 
@@ -73,6 +76,7 @@ class Result:
     tells_partners: str
     cover: int
     control: bool
+    still_known: bool
 
 
 @dataclass(frozen=True)
@@ -276,6 +280,7 @@ def forget(
         cover=len(work.among),
         # A run that left every answer as it was has learned nothing, whatever it was set to do.
         control=method.is_control() or torch.equal(seen.logits, now.logits),
+        still_known=not request.rows and (after[1] or 0.0) > KNOWN,
     )
     return result, saved
 
@@ -285,7 +290,9 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
     if method.people != bool(request.rows):
         kind = "the labels of people" if method.people else "whole labels"
         raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
-    if request.secret and (method.names_rows() or method.shows_rows()):
+    # Public samples that gradients single out are nobody's secret; people in the training rows are.
+    trained = method.tells().rows - {"public"}
+    if request.secret and (method.names_rows() or (method.shows_rows() and trained)):
         raise ForgetError(
             f"Method '{name}' names the forgotten rows to every partner ({method.discloses}), so "
             f"the request would not be secret; choose another method or setting."

@@ -28,6 +28,10 @@ from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
+STILL_KNOWN = (
+    "The label is still predicted for many of its test rows, so committing would enter a "
+    "forgetting that did not happen; roll the request back, or commit it with --anyway."
+)
 CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
 NOTHING = "No request is staged; run `unlabel forget` first."
 
@@ -90,12 +94,20 @@ class Transaction:
         return any(e.event == event and e.request == request for e in self.ledger.entries())
 
     def stage(
-        self, request: Request, method: str, gone: Forgotten, *, base: int | None, control: bool
+        self,
+        request: Request,
+        method: str,
+        gone: Forgotten,
+        *,
+        base: int | None,
+        control: bool,
+        still_known: bool = False,
     ) -> None:
         """Have every party write its new weights aside; the active party last.
 
         base     the version the new weights were made from, which must still be the newest
         control  whether nothing was to be learned; such a request can only be rolled back
+        still_known  whether the labels are still predicted; such a request needs a second word
         """
         common = self.active.common_versions()
         if base != common[-1]:
@@ -126,19 +138,23 @@ class Transaction:
                 "parties": digests,
                 "request": request.id,
                 "control": control,
+                "still_known": still_known,
                 "note": request.own_note(method),
                 "forgotten": asdict(gone),
             },
         )
 
-    def commit(self, request: str | None = None) -> str:
+    def commit(self, request: str | None = None, *, anyway: bool = False) -> str:
         """Decide for the staged request, and bring every party to it; return its id.
 
-        Where a request is named, no other is decided on.
+        Where a request is named, no other is decided on. One after which the labels are still
+        predicted is committed only `anyway`.
         """
         facts = self._waiting(request)
         if facts["control"]:
             raise ForgetError(CONTROL)
+        if facts.get("still_known") and not anyway:
+            raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
         self.store.adopt(version, self.store.staged.digest(version))
         self._finish_commit(version)

@@ -220,7 +220,7 @@ class Work:
             raise ForgetError(
                 f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
                 f"the retained public samples keep their label; it was rolled back. Lower the "
-                f"rates (`lr`, `top_lr` or `bottom_lr`) or take fewer steps."
+                f"method's rates or strengths, or take fewer steps."
             )
 
     def without(self, logits: Tensor) -> Tensor:
