@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from unlabel.forget import (
     Robust,
     Task,
     Transaction,
+    Watch,
     expect_fits,
     find_labels,
     find_people,
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 DEFAULT_METHOD = "renormalise"
 PEOPLE_METHOD = "people"
 NEEDS_FOLDER = "A federation in memory keeps no versions; give it a folder for this."
-
-Watch = Callable[[int, int, str], None]
 
 
 @dataclass
@@ -180,11 +179,9 @@ def plan(
         few_shot=few_shot,
         retained=retained,
         robust=robust,
-        batch=federation.config.train.batch,
         training=federation.config.train,
         cover=cover,
         again=again,
-        seed=federation.config.train.seed,
         wreck=wreck,
         drift=drift,
     )

@@ -14,10 +14,10 @@ import torch
 from unlabel import erasure
 from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
-from unlabel.erasure import Outcome, Watch
+from unlabel.erasure import Outcome
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically
-from unlabel.forget import Forgotten, Method, Transaction, watch_nothing
+from unlabel.forget import Forgotten, Method, Transaction, Watch, watch_nothing
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
 from unlabel.runfolder import expect_usable, start_folder, write_config

@@ -519,7 +519,9 @@ def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
     first = {name: torch.zeros_like(value) for name, value in exact.items()}
     second = copy.deepcopy(first)
     for seed in range(draws):
-        work = replace(task, seed=seed).work(request, shots, lambda *_: None)
+        work = replace(task, training=replace(task.training, seed=seed)).work(
+            request, shots, lambda *_: None
+        )
         Fisher(alpha=0.0, batch=16).run(work)
         for name, value in gathered(at, "retained").items():
             first[name] += value / draws

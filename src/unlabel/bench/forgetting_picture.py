@@ -6,34 +6,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from unlabel.errors import SettingsError
-
-#: Colours that stay apart for people who see few of them.
-COLOURS = (
-    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999"),
-    *("#882255", "#117733", "#332288", "#ddcc77"),
-)
+from unlabel.bench.pictures import COLOURS, new_plot, save
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Write the picture; matplotlib is needed for this alone."""
-    try:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot
-    except ImportError as error:
-        raise SettingsError(
-            "A picture needs matplotlib; install it with pip install 'unlabel[plots]'."
-        ) from error
+    """Write the picture."""
+    pyplot = new_plot()
     figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(17, 4.6))
     _by_label(left, result, "retained", "change of D_r against the original, points")
     _by_label(middle, result, "forgotten", "accuracy on the forgotten label, %")
     _frontier(right, result)
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
+    save(pyplot, figure, path)
 
 
 def _by_label(axes: Any, result: dict[str, Any], name: str, title: str) -> None:

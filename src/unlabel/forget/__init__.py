@@ -4,7 +4,8 @@ from unlabel.forget.files import read_public
 from unlabel.forget.method import METHODS, Method, Preset
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
-from unlabel.forget.run import Change, Result, Task, expect_fits, forget, take_back
+from unlabel.forget.run import Change, Result, expect_fits, forget, take_back
+from unlabel.forget.task import Task, Watch
 from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
 from unlabel.forget.work import Work, watch_nothing
 
@@ -25,6 +26,7 @@ __all__ = [
     "Suspect",
     "Task",
     "Transaction",
+    "Watch",
     "Work",
     "expect_fits",
     "find_labels",

@@ -13,7 +13,7 @@ from unlabel.forget.work import Work
 from unlabel.models import embedding_width
 from unlabel.party import Learner, OptimiserSettings, Stream
 from unlabel.party.optimiser import expect, one_of
-from unlabel.train import batches
+from unlabel.train import batch_count
 
 
 @METHODS.register("deep")
@@ -81,7 +81,7 @@ class Deep(Method):
         targets = torch.zeros(len(active.labels), work.count, device=active.device)
         targets[rows] = work.without(active.logits(rows))
         size = min(self.batch or work.batch, len(rows))
-        steps = self.epochs * len(list(batches(rows, size, seed=work.seed, epoch=0)))
+        steps = self.epochs * batch_count(rows, size)
         settings = OptimiserSettings(
             lr=self.lr,
             schedule="linear",

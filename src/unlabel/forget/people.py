@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from unlabel.errors import ForgetError
@@ -17,7 +16,7 @@ from unlabel.forget.run import take_back
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.party.optimiser import expect
-from unlabel.train import batches
+from unlabel.train import batch_count
 
 #: Least probability of a target inside a logarithm.
 FLOOR = 1e-7
@@ -137,9 +136,7 @@ class People(Method):
         """Train the helper; return what it says of the fit's rows and of the public ones."""
         active = work.active
 
-        def learn(batch: Tensor) -> Callable[[list[Tensor]], Tensor]:
-            return lambda e: F.cross_entropy(active.apply_top(e), active.labels[batch])
-
+        learn = work.cross_entropy(active.labels)
         self._train(work, rows, self.helper, learn, lambda: None, "helper", renew=1.0)
         return active.logits(among), public.logits()
 
@@ -153,8 +150,7 @@ class People(Method):
         title: str,
         renew: float = 0.0,
     ) -> None:
-        size = min(work.batch, len(rows))
-        a_pass = len(list(batches(rows, size, seed=work.seed, epoch=0)))
+        a_pass = batch_count(rows, min(work.batch, len(rows)))
         passes = max(passes, math.ceil(self.least_steps / a_pass))
         settings = OptimiserSettings(lr=self.lr, weight_decay=self.weight_decay)
         work.tune(settings, settings, steps=passes * a_pass, renew=renew)
@@ -162,10 +158,7 @@ class People(Method):
             work.active.top.renew(renew)
         for number in range(passes):
             before_pass()
-            for batch in batches(rows, size, seed=work.seed, epoch=-1 - number):
-                loss = work.move(batch, objective(batch), mode="train", table="main")
-            work.expect_alive(loss=loss.item())
-            work.watch(number + 1, passes, title)
+            work.learn(rows, objective, first=number, title=title)
 
 
 class Held:

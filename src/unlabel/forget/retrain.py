@@ -8,7 +8,7 @@ from typing import ClassVar
 from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work
 from unlabel.party.optimiser import expect
-from unlabel.train import batches
+from unlabel.train import batch_count, batches
 
 
 @METHODS.register("retrain")
@@ -43,7 +43,7 @@ class Retrain(Method):
         """Train."""
         training, rows = work.training, work.retained
         epochs = self.epochs or training.epochs
-        a_pass = len(list(batches(rows, work.batch, seed=work.seed, epoch=1)))
+        a_pass = batch_count(rows, work.batch)
         work.tune(training, training, steps=epochs * a_pass)
         work.rewrite("begin")
         work.active.prepare(rows, epochs * a_pass)

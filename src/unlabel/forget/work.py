@@ -13,7 +13,7 @@ from torch import Tensor
 from unlabel.errors import ForgetError
 from unlabel.forget.public import PublicSet, Shots
 from unlabel.party import ActiveParty, OptimiserSettings
-from unlabel.train import TrainSettings, batches
+from unlabel.train import TrainSettings, batch_count, batches
 from unlabel.wire import Draft, DraftRule, Mode, Rewrite, Rule, Tune
 
 #: Retained few-shot samples that may change their label before a run counts as collapsed.
@@ -39,8 +39,7 @@ class Work:
     among      for people: a random cover with their rows among it, all that is ever asked for
     apart      for people: another cover, of the same size and without them
     count      how many labels there are
-    batch      rows a step in training
-    training   how the model was trained
+    training   how the model was trained; `batch` and `seed` are its
     wreck      carry on where the rest is destroyed, to see how badly
     first      whether nothing was forgotten before
     watch      told the step, the most steps and a figure, at every look
@@ -58,14 +57,22 @@ class Work:
     among: Tensor
     apart: Tensor
     count: int
-    batch: int = 64
-    seed: int = 0
     watch: Callable[[int, int, str], None] = watch_nothing
     training: TrainSettings = field(default_factory=TrainSettings)
     wreck: bool = False
     first: bool = True
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
+
+    @property
+    def batch(self) -> int:
+        """Rows a step in training."""
+        return self.training.batch
+
+    @property
+    def seed(self) -> int:
+        """What names every random draw."""
+        return self.training.seed
 
     def tune(
         self,
@@ -167,13 +174,14 @@ class Work:
         first  number of the first epoch, which decides the order
         """
         size = min(batch or self.batch, len(rows))
-        total = epochs * len(list(batches(rows, size, seed=self.seed, epoch=0)))
-        for epoch in range(epochs):
+        total, done = epochs * batch_count(rows, size), 0
+        for epoch in range(first, first + epochs):
             # Epochs of their own numbers, so that no order of the training comes again.
-            for some in batches(rows, size, seed=self.seed, epoch=-1 - first - epoch):
+            for some in batches(rows, size, seed=self.seed, epoch=-1 - epoch):
                 loss = self.move(some, objective(some), mode="train", table=table)
-                if self.total % 10 == 0:
-                    self.watch(min(self.steps, total), total, f"{title} {first + epoch + 1}")
+                done += 1
+                if done % 10 == 0 or done == total:
+                    self.watch(done, total, f"{title} {epoch + 1}")
             self.expect_alive(loss=loss.item())
 
     def cross_entropy(self, labels: Tensor) -> Callable[[Tensor], Callable[..., Tensor]]:

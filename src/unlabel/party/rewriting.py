@@ -34,18 +34,19 @@ class Sums:
 
     def add(self, name: str, tensors: Sequence[Tensor], weight: float = 1.0) -> None:
         """Add a tensor a weight."""
-        if name not in self.named:
-            self.named[name] = Sum([torch.zeros_like(tensor) for tensor in tensors])
-        torch._foreach_add_(self.named[name].tensors, list(tensors))
-        self.named[name].weight += weight
+        torch._foreach_add_(self._grown(name, tensors, weight), list(tensors))
 
     def add_squares(self, name: str, tensors: Sequence[Tensor], weight: float) -> None:
         """Add the square of a tensor a weight."""
-        if name not in self.named:
-            self.named[name] = Sum([torch.zeros_like(tensor) for tensor in tensors])
         found = list(tensors)
-        torch._foreach_addcmul_(self.named[name].tensors, found, found)
+        torch._foreach_addcmul_(self._grown(name, tensors, weight), found, found)
+
+    def _grown(self, name: str, like: Sequence[Tensor], weight: float) -> list[Tensor]:
+        """Return a sum, begun where it is new, once `weight` more was added to its weight."""
+        if name not in self.named:
+            self.named[name] = Sum([torch.zeros_like(tensor) for tensor in like])
         self.named[name].weight += weight
+        return self.named[name].tensors
 
     def total(self, name: str) -> list[Tensor]:
         """Return a sum."""

@@ -85,7 +85,7 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     party.guard.check_embeddings(embeddings.detach())
     if message.mode == "predict":
         party.guard.settle()  # what a device flagged is read where a wait costs little
-    if message.mode != "predict":
+    else:
         party.pending = Pending(message.step, embeddings, message.mode)
     return Embeddings(message.step, embeddings.detach())
 

@@ -4,7 +4,7 @@ from unlabel.train.assembly import assemble, build_active, build_passive
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.loading import Holdings, load_holdings
-from unlabel.train.loop import Progress, Training, batches
+from unlabel.train.loop import Progress, Training, batch_count, batches
 from unlabel.train.settings import TrainSettings
 from unlabel.train.watch import Epoch, MetricsFile, TensorBoard, Watcher
 
@@ -22,6 +22,7 @@ __all__ = [
     "Training",
     "Watcher",
     "assemble",
+    "batch_count",
     "batches",
     "build_active",
     "build_passive",

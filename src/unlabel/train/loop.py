@@ -67,7 +67,7 @@ class Training:
         self.facts = facts or {}
         self.watchers = tuple(watchers)
         self.progress = Progress()
-        self.steps_an_epoch = len(_bounds(len(rows.train), settings.batch))
+        self.steps_an_epoch = batch_count(rows.train, settings.batch)
 
     def run(self) -> Progress:
         """Train to the end, from the newest version that all parties have."""
@@ -196,6 +196,11 @@ def batches(rows: Tensor, size: int, *, seed: int, epoch: int) -> Iterator[Tenso
     shuffled = rows[order.to(rows.device)]
     for start, end in _bounds(len(rows), size):
         yield shuffled[start:end]
+
+
+def batch_count(rows: Tensor, size: int) -> int:
+    """Return how many batches `batches` yields."""
+    return len(_bounds(len(rows), size))
 
 
 def _bounds(count: int, size: int) -> list[tuple[int, int]]:
