@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from unlabel.defend import DEFENCES, DefendSettings
 from unlabel.forget import METHODS
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
@@ -73,7 +74,8 @@ def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [RunConfig, ActiveTable, PassiveTable, ModelSettings, TrainSettings, Policy]
+    "settings",
+    [RunConfig, ActiveTable, PassiveTable, ModelSettings, TrainSettings, Policy, DefendSettings],
 )
 def test_the_page_of_settings_names_every_one_with_its_default(settings: type[Any]) -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -101,6 +103,13 @@ def test_the_messages_of_the_wire_are_all_explained() -> None:
 def test_the_page_of_forgetting_names_every_method() -> None:
     page = (ROOT / "docs" / "forgetting.md").read_text(encoding="utf-8")
     assert [name for name in METHODS.names() if f"| `{name}`" not in page] == []
+
+
+def test_the_page_of_settings_names_every_defence_with_its_defaults() -> None:
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    for name in DEFENCES.names():
+        words = ", ".join(f"`{f.name}={f.default:g}`" for f in fields(DEFENCES.get(name)))
+        assert f"| `{name}` | {words} |" in page
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

@@ -10,6 +10,7 @@ from unlabel.errors import UnlabelError
 PUBLIC = [
     "CheckpointError",
     "DataError",
+    "DefendSettings",
     "Evaluation",
     "Federation",
     "ForgetError",

@@ -20,17 +20,27 @@ ROOMS = (
     *("bench", "cli"),
 )
 #: What every room may import.
-COMMON = {"errors", "registry", "files", "words", "_version"}
+COMMON = {"errors", "registry", "files", "words", "signing", "_version"}
 #: The house's front: `import unlabel` itself, and the files it is made of.
-FRONT = {"federation", "erasure", "configfile", "runfolder", ""}
+FRONT = {"auditing", "federation", "erasure", "configfile", "runfolder", ""}
 #: Rooms that may come in through the front; the front may look into all others.
 GUESTS = {"bench", "cli"}
 #: Files that only start a program.
 DOORS = {"__init__", "__main__"}
 #: Rooms that must work where little more than torch is installed, and what they may import.
-LEAN = ("wire", "models", "party", "train", "forget", "bench")
+LEAN = ("wire", "models", "party", "defend", "train", "forget", "bench")
 LEAN_LIBRARIES = {"torch", "numpy", "safetensors", "sklearn", "unlabel"}
-HEAVY = ("pydantic", "yaml", "typer", "rich", "pandas", "PIL", "pyarrow", "matplotlib")
+HEAVY = (
+    "pydantic",
+    "yaml",
+    "typer",
+    "rich",
+    "pandas",
+    "PIL",
+    "pyarrow",
+    "matplotlib",
+    "cryptography",
+)
 
 
 def modules_named(source: str) -> Iterator[str]:

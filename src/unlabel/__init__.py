@@ -8,6 +8,7 @@ True
 """
 
 from unlabel._version import __version__
+from unlabel.defend import DefendSettings
 from unlabel.erasure import Outcome
 from unlabel.errors import (
     CheckpointError,
@@ -29,6 +30,7 @@ from unlabel.train import Evaluation, RunConfig, TrainSettings
 __all__ = [
     "CheckpointError",
     "DataError",
+    "DefendSettings",
     "Evaluation",
     "Federation",
     "ForgetError",

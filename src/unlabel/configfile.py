@@ -9,9 +9,10 @@ from typing import Any, get_args, get_type_hints
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from unlabel.defend import DefendSettings
 from unlabel.errors import RunError, SettingsError, unknown
 from unlabel.party import Policy
-from unlabel.train import RunConfig
+from unlabel.train import AuditSettings, RunConfig
 
 _EXPECTED = {
     "int": "a whole number",
@@ -56,6 +57,12 @@ def dump_config(config: RunConfig) -> str:
     if config.policy == Policy():
         # The defaults of the version that opens the run hold, not those of the one that made it.
         del plain["policy"]
+    if config.defend == DefendSettings():
+        del plain["defend"]
+    if config.audit == AuditSettings():
+        del plain["audit"]
+    if not config.trust:
+        del plain["trust"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
 

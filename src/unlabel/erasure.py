@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from unlabel.auditing import audited
 from unlabel.data import ACTIVE, Features
-from unlabel.errors import CheckpointError, ForgetError, SettingsError
+from unlabel.errors import CheckpointError, ForgetError, SettingsError, unknown
 from unlabel.files import writing
 from unlabel.forget import (
     CONTROL,
@@ -22,6 +23,7 @@ from unlabel.forget import (
     STILL_KNOWN,
     Forgotten,
     Method,
+    Mode,
     PartyStatus,
     PublicSet,
     Request,
@@ -31,6 +33,7 @@ from unlabel.forget import (
     Transaction,
     Watch,
     expect_fits,
+    expect_mode,
     find_labels,
     find_people,
     forget,
@@ -45,7 +48,9 @@ from unlabel.wire import Commit
 if TYPE_CHECKING:
     from unlabel.federation import Federation
 
-DEFAULT_METHOD = "renormalise"
+DEFAULT_METHOD = "hidden"
+#: What each mode takes where no method is named.
+MODE_METHODS = {"open": "renormalise", "deep": "deep", "hidden": "hidden"}
 PEOPLE_METHOD = "people"
 NEEDS_FOLDER = "A federation in memory keeps no versions; give it a folder for this."
 
@@ -62,14 +67,15 @@ class Outcome:
     _federation: Federation
     _gone: Forgotten
     _saved: dict[str, dict[str, Tensor]]
+    _silent: bool = False
 
-    def commit(self, *, anyway: bool = False) -> None:
-        """Make it everybody's model; where the labels are still predicted, only `anyway`."""
+    def commit(self, *, force: bool = False) -> None:
+        """Make it everybody's model; where the labels are still predicted, only by `force`."""
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
         if self.result.control:
             raise ForgetError(CONTROL)
-        if self.result.still_known and not anyway:
+        if self.result.still_known and not force:
             raise ForgetError(STILL_KNOWN)
         if self._federation.folder is None:
             request = self.result.request
@@ -77,16 +83,22 @@ class Outcome:
             for learner in self._federation.active.learners().values():
                 learner.settle()
             self._federation.forgotten = self._gone
+            self._federation.hides |= self.result.mode == "hidden"
         else:
-            commit(self._federation, self.result.request, anyway=anyway)
+            commit(self._federation, self.result.request, force=force)
         self._close()
 
     def rollback(self) -> None:
         """Drop it; every party is as it was before the request."""
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
+        active, request = self._federation.active, self.result.request
         if self._federation.folder is None:
-            take_back(self._federation.active, self.result.request, self._saved)
+            if self._silent:  # in the words in which it would be kept
+                active.transport.ask(Commit(0, request, 0, ""))
+                active.load_snapshot(self._saved)
+            else:
+                take_back(active, request, self._saved)
         else:
             rollback(self._federation, self.result.request)
         self._close()
@@ -101,14 +113,25 @@ class Outcome:
         return {**asdict(self.result), "staged": self.staged}
 
 
-def make_method(method: str | Method | None, people: bool) -> tuple[str, Method]:
-    """Return a method by name, or the default for the kind of request."""
+def make_method(
+    method: str | Method | None, people: bool, mode: Mode | None = None
+) -> tuple[str, Method]:
+    """Return a method by name, or the default for the kind and the mode of a request.
+
+    One that is of another mode is refused, before anything is sent.
+    """
+    if mode is not None and mode not in MODE_METHODS:
+        raise SettingsError(unknown("mode", mode, MODE_METHODS))
     if method is None:
-        method = PEOPLE_METHOD if people else DEFAULT_METHOD
+        method = PEOPLE_METHOD if people else MODE_METHODS[mode] if mode else DEFAULT_METHOD
     if isinstance(method, str):
-        return method, METHODS.get(method)()
-    known = {METHODS.get(name): name for name in METHODS.names()}
-    return known.get(type(method), type(method).__name__), method
+        name, made = method, METHODS.get(method)()
+    else:
+        known = {METHODS.get(name): name for name in METHODS.names()}
+        name, made = known.get(type(method), type(method).__name__), method
+    if mode is not None:
+        expect_mode(made, name, mode)
+    return name, made
 
 
 def plan(
@@ -126,6 +149,8 @@ def plan(
     key: str | None = None,
     wreck: bool = False,
     drift: bool = True,
+    mode: Mode | None = None,
+    dummy: bool = False,
 ) -> tuple[Task, Request]:
     """Check a request against the run, without changing anything.
 
@@ -139,8 +164,10 @@ def plan(
     key       256 bits in hexadecimal that decide every draw of the request; random by default
     wreck     carry on where the method destroys the rest, to see how badly
     drift     first run the same at rate 0, where side effects alone may forget, and say how much
+    mode      open, deep or hidden: what the partners may be able to tell
+    dummy     forget nothing, in the same words as a hidden request
     """
-    if bool(labels) == bool(ids):
+    if bool(labels) + bool(ids) + dummy != 1:
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
     if few_shot < 2 or retained < 1:
         raise SettingsError(
@@ -165,7 +192,8 @@ def plan(
         rows=tuple(rows),
         names=tuple(names[n] for n in numbers),
         ids=tuple(known[row] for row in rows),
-        secret=secret,
+        secret=secret or mode == "hidden",
+        hidden=mode == "hidden",
         cover=key or _cover_key(federation, rows),
         **({} if key is None else {"key": key}),
     )
@@ -194,13 +222,21 @@ def run_request(
     request: Request,
     method: str | Method | None,
     watch: Watch = watch_nothing,
+    *,
+    reveal: bool = False,
 ) -> Outcome:
-    """Carry a request out and stage what it made."""
-    name, made = make_method(method, bool(request.rows))
+    """Carry a request out and stage what it made.
+
+    reveal  let the partners see what an earlier hidden request was about
+    """
+    name, made = make_method(method, bool(request.rows), "hidden" if request.hidden else None)
+    if made.mode() == "hidden":
+        request = replace(request, hidden=True, secret=True)
     expect_fits(task, request, made, name)
+    _expect_unrevealing(federation, made, name, reveal=reveal)
     if request.rows:
         federation.keep_cover_secret()
-    result, saved = forget(task, request, made, name, watch)
+    result, saved, messages = forget(task, request, made, name, watch)
     gone = task.gone.plus(request.labels, request.rows)
     if federation.folder is not None:
         try:
@@ -211,18 +247,59 @@ def run_request(
                 base=federation.version,
                 control=result.control,
                 still_known=result.still_known,
+                silent=made.is_silent(),
+                about={**_about(result), "messages": messages},
             )
         except BaseException:
             take_back(federation.active, request.id, saved)
             Transaction(federation.active).drop_key(request.id)
             raise
-    federation.undecided = Outcome(result, True, federation, gone, saved)
+    federation.undecided = Outcome(result, True, federation, gone, saved, made.is_silent())
     return federation.undecided
 
 
-def commit(federation: Federation, request: str | None = None, *, anyway: bool = False) -> str:
-    """Make the staged request everybody's model; return its id."""
-    done = _transaction(federation).commit(request, anyway=anyway)
+def _about(result: Result) -> dict[str, Any]:
+    """Return what an audit needs to know of how a request was carried out."""
+    names = ("mode", "settings", "privacy", "steps", "seconds", "transcript_bytes", "public")
+    return {"tells": result.tells_partners, **{name: getattr(result, name) for name in names}}
+
+
+def dummy(federation: Federation, watch: Watch = watch_nothing) -> str:
+    """Forget nothing, so that partners cannot tell from the time of a request that there was one.
+
+    To them it is a hidden request that was committed; the active party drops what it made.
+    """
+    task, request = plan(federation, dummy=True, mode="hidden")
+    outcome = run_request(federation, task, request, None, watch)
+    outcome.rollback()
+    return outcome.result.request
+
+
+def _expect_unrevealing(federation: Federation, method: Method, name: str, *, reveal: bool) -> None:
+    """Raise where gradients through the top would show what it forgot in a hidden request."""
+    quiet = method.mode() == "hidden" or not method.tells().gradients
+    if not quiet and not reveal and federation.has_hidden():
+        raise ForgetError(
+            f"Method '{name}' sends gradients through a top that has forgotten in hiding, which "
+            f"would show partners what; use `hidden` again, or add --reveal."
+        )
+
+
+def commit(federation: Federation, request: str | None = None, *, force: bool = False) -> str:
+    """Make the staged request everybody's model; return its id.
+
+    One that an audit found below the demanded level is committed only by `force`, which is noted.
+    """
+    transaction = _transaction(federation)
+    waiting = transaction.staged()
+    found = audited(federation, str(waiting["request"])) if waiting else None
+    if found is not None and not found["passed"] and not force:
+        raise ForgetError(
+            f"The audit found level '{found['level']}' and '{found['demanded']}' is demanded; roll "
+            f"the request back, or commit it with --force."
+        )
+    said = {"level": found["level"], "demanded": found["demanded"]} if found else {"level": None}
+    done = transaction.commit(request, force=force, audit={**said, "forced": force})
     federation.catch_up(afresh=True)
     return done
 

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from unlabel import erasure
+from unlabel import auditing, erasure
+from unlabel.audit import Verdict
 from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
+from unlabel.defend import DefendSettings
 from unlabel.erasure import Outcome
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically
@@ -84,6 +86,7 @@ class Federation:
         self.forgotten = Forgotten()
         self.undecided: Outcome | None = None
         self.version: int | None = None
+        self.hides = False
         self._cover_secret = ""
 
     @property
@@ -107,6 +110,7 @@ class Federation:
         encoded: bool = False,
         record: bool = False,
         active_part: bool = False,
+        defend: DefendSettings | None = None,
         **train: Any,
     ) -> Federation:
         """Split a dataset between parties that all live in this process.
@@ -118,6 +122,7 @@ class Federation:
         encoded      send every message through the codec, as over a network
         record       keep a transcript of what each passive party saw
         active_part  give the first part of the features to the active party
+        defend       what the parties apply to what they send; nothing if None
         train        any of `TrainSettings`, by name
         """
         config = RunConfig(
@@ -126,6 +131,7 @@ class Federation:
             active_part=active_part,
             model=ModelSettings(bottom=model) if isinstance(model, str) else model,
             train=make_settings(train),
+            defend=defend or DefendSettings(),
         )
         return cls.create(config, folder, encoded=encoded, record=record)
 
@@ -191,9 +197,12 @@ class Federation:
             )
         return federation
 
-    def train(self, *, watchers: Sequence[Watcher] = (), **changes: Any) -> Progress:
+    def train(
+        self, *, watchers: Sequence[Watcher] = (), reveal: bool = False, **changes: Any
+    ) -> Progress:
         """Train to the end: a run in a folder from where it stands, one in memory once more.
 
+        reveal   go on even where that shows the partners what a hidden request was about
         changes  `epochs`, `batch` or `patience`, where they differ from the run's
         """
         if changes:
@@ -201,6 +210,11 @@ class Federation:
         settings = self.config.train
         self.catch_up()
         self.expect_decided()
+        if self.has_hidden() and not reveal:
+            raise ForgetError(
+                "Training leaves out what was forgotten, and would show the partners what a hidden "
+                "request was about; add --reveal if they may know."
+            )
         if self.folder is not None:
             Transaction(self.active).expect_none()
         watching = list(watchers)
@@ -255,6 +269,13 @@ class Federation:
             path = self.folder / ACTIVE / "secrets" / "cover.key"
             write_atomically(path, self.cover_secret().encode(), mode=0o600)
 
+    def has_hidden(self) -> bool:
+        """Return whether the model has forgotten something that partners are not to know."""
+        if self.active.ledger is None or self.folder is None:
+            return self.hides
+        entries = self.active.ledger.entries()
+        return any(e.event == "commit" and e.note.get("hidden") for e in entries)
+
     def expect_decided(self) -> None:
         """Raise where a request of this federation waits for commit or rollback."""
         if self.undecided is not None:
@@ -281,15 +302,17 @@ class Federation:
         ids: Sequence[str] = (),
         method: str | Method | None = None,
         watch: Watch | None = None,
+        reveal: bool = False,
         **options: Any,
     ) -> Outcome:
         """Forget labels, or the labels of people; what that makes is staged until you decide.
 
         labels   by name or number
         ids      of people whose labels are to be forgotten, in place of whole labels
-        method   by name or as an object of settings; `renormalise` (for people: `people`) if None
+        method   by name or as an object of settings; `hidden` (for people: `people`) if None
+        reveal   let the partners see what an earlier hidden request was about
         options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`,
-                 `wreck`, `drift`: see `erasure.plan`
+                 `wreck`, `drift`, `mode`: see `erasure.plan`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()
@@ -298,8 +321,13 @@ class Federation:
         0.0
         >>> outcome.commit()
         """
+        made = erasure.make_method(method, bool(ids), options.get("mode"))[1]
         task, request = erasure.plan(self, labels=labels, ids=ids, **options)
-        return erasure.run_request(self, task, request, method, watch or watch_nothing)
+        return erasure.run_request(self, task, request, made, watch or watch_nothing, reveal=reveal)
+
+    def audit(self, *, retrained: int = 0, watch: Watch | None = None) -> Verdict:
+        """Judge the staged request, or the last one committed; see `auditing.audit`."""
+        return auditing.audit(self, retrained=retrained, watch=watch or watch_nothing)
 
     def evaluate(self, part: str = "test") -> Evaluation:
         """Return how well the rows of a part (train, validation or test) are predicted."""

@@ -17,9 +17,17 @@ from unlabel.files import write_atomically, writing
 from unlabel.train import RunConfig
 
 #: What a run writes into its folder, and a party into its own.
-RUN_FILES = {"config.yaml", "metrics.jsonl"}
+RUN_FILES = {"report.html", "config.yaml", "metrics.jsonl", "certificate.json", "certificate.annex"}
 LONGEST_NAME = 255
-PARTY_FILES = {"versions", "staged", "secrets", "ledger.jsonl", "transcript.jsonl"}
+PARTY_FILES = {
+    "audit.json",
+    "retrained",
+    "versions",
+    "staged",
+    "secrets",
+    "ledger.jsonl",
+    "transcript.jsonl",
+}
 
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from unlabel.bench import fuzz_findings, fuzz_judge, fuzz_wire
 from unlabel.bench.fuzz_inputs import MAKERS, inputs
-from unlabel.bench.fuzz_messages import WIDTH
+from unlabel.bench.fuzz_messages import LAST, ROWS, WIDTH
 from unlabel.bench.fuzz_wire import (
     FuzzWireSettings,
     fuzz,
@@ -27,6 +28,8 @@ from unlabel.party import Guard, PassiveParty, Policy
 from unlabel.party.passive import Open, Pending
 from unlabel.wire import (
     MESSAGES,
+    Attest,
+    Attestation,
     Commit,
     Done,
     Draft,
@@ -40,17 +43,19 @@ from unlabel.wire import (
     Rewrite,
     Rollback,
     Save,
+    Stage,
     Track,
     Tune,
     Weigh,
     decode,
+    encode,
     kind_of,
 )
 
 REQUESTS = {
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
     *("Weigh", "Track", "Draft", "Rewrite"),
-    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
+    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
 }
 
 
@@ -144,6 +149,51 @@ def test_a_party_without_rules_is_caught(tmp_path: Path) -> None:
     found = blamed(ordinary)
     assert "took gradients that are too large or not finite" in found
     assert "sent embeddings that are not finite" in found
+
+
+class Forging(PassiveParty):
+    """Changes what it attests after it has signed it."""
+
+    changes: ClassVar[dict[str, str]] = {}
+
+    def handle(self, message: Message) -> Message:
+        answer = super().handle(message)
+        if not isinstance(answer, Attestation):
+            return answer
+        part = self.changes.get("part", answer.part)
+        signature = self.changes.get("signature", answer.signature)
+        return Attestation(answer.step, part, answer.key, signature)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, []),
+        ({"signature": "0" * 128}, ["attested something under a signature that does not hold"]),
+        (
+            {"part": '{"request":"9f","ledger":""}'},
+            [
+                "attested something under a signature that does not hold",
+                "attested something else than it was asked",
+            ],
+        ),
+    ],
+    ids=["honest", "signature", "part"],
+)
+def test_a_false_attestation_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str], expected: list[str]
+) -> None:
+    party = make_party(folder=tmp_path / "own")
+    party.__class__ = Forging
+    monkeypatch.setattr(Forging, "changes", changes)
+    found = fuzz_findings.Findings()
+    judge = fuzz_judge.Judge(party, found)
+    note = f'{{"commitment": "{"0f" * 32}"}}'
+    judge.feed(encode(Prepare(0, torch.arange(ROWS), 10)))
+    for message in (Stage(0, "9f", 8, note), Commit(0, "9f", 8, LAST), Attest(0, "9f")):
+        judge.feed(encode(message))
+    assert found.served["Attest"] == 2  # as bytes, and as a message
+    assert [each["what"] for each in found.violations] == expected * 2
 
 
 class Crashing(PassiveParty):

@@ -42,9 +42,10 @@ def refused(*words: object) -> str:
 
 def test_forgetting_a_digit_prints_what_it_came_to(run: Path) -> None:
     found = unlabel("forget", run, "--label", "0", "--json").json
-    assert found["method"] == "renormalise"
+    assert (found["method"], found["mode"], found["failed"]) == ("hidden", "hidden", "")
+    assert found["privacy"]["information"] == 0.0
     assert found["labels"] == ["0"]
-    assert 1 <= found["steps"] <= 40
+    assert found["steps"] == 0
     assert found["seconds"] > 0
     assert found["transcript_bytes"] > 10_000
     assert found["staged"] is True
@@ -52,6 +53,11 @@ def test_forgetting_a_digit_prints_what_it_came_to(run: Path) -> None:
     assert found["forgotten_accuracy"]["after"] == 0.0
     lost = found["retained_accuracy"]["before"] - found["retained_accuracy"]["after"]
     assert lost <= 0.02
+    assert unlabel("rollback", run).code == 0
+    found = unlabel("forget", run, "--label", "0", "--method", "renormalise", "--json").json
+    assert (found["mode"], found["privacy"]) == ("open", None)
+    assert 1 <= found["steps"] <= 40
+    assert found["forgotten_accuracy"]["after"] == 0.0
 
 
 def test_commit_in_one_go_and_a_second_request_after_it(run: Path) -> None:
@@ -70,7 +76,12 @@ def test_commit_in_one_go_and_a_second_request_after_it(run: Path) -> None:
 def test_a_dry_run_tells_and_changes_nothing(run: Path) -> None:
     with nothing_written(run):
         found = unlabel("forget", run, "--label", "3", "--dry-run", "--json").json
-    assert found["few_shot"] >= 2
+        words = ("--label", "3", "--mode", "open", "--dry-run", "--json")
+        drawn = unlabel("forget", run, *words).json
+    assert (found["method"], found["few_shot"]) == ("hidden", 0)
+    assert found["public_samples"] == len(Federation.open(run).holdings.rows.public)
+    assert (drawn["method"], drawn["public_samples"]) == ("renormalise", 0)
+    assert drawn["few_shot"] >= 2
     assert found["staged"] is False
     assert found["dry_run"] is True
     assert "dry run" in unlabel("forget", run, "--label", "3", "--dry-run").out.lower()
@@ -92,19 +103,39 @@ def test_a_rollback_returns_to_the_old_model(run: Path) -> None:
         ([f for n in range(10) for f in ("--label", str(n))], "at least two labels to be left"),
         ((), "Say what to forget: labels, or the ids of people"),
         (("--label", "1", "--method", "renormalize"), "Did you mean 'renormalise'?"),
-        (("--label", "1", "--set", "top_lt=1"), "Unknown setting 'top_lt'. Did you mean 'top_lr'?"),
-        (("--label", "1", "--set", "top_lr=-1"), "Expected `top_lr` to be 0 or more"),
+        (
+            ("--label", "1", "--mode", "open", "--set", "top_lt=1"),
+            "Unknown setting 'top_lt'. Did you mean 'top_lr'?",
+        ),
+        (
+            ("--label", "1", "--mode", "open", "--set", "top_lr=-1"),
+            "Expected `top_lr` to be 0 or more",
+        ),
         (("--label", "1", "--few-shot", "1"), "at least 2 few-shot and 1 retained samples"),
         (("--label", "1", "--robust", "dorp"), "Did you mean 'drop'?"),
         (("--label", "1", "--method", "people"), "forgets the labels of people"),
-        (("--label", "1", "--preset", "x"), "Method 'renormalise' has no presets"),
+        (("--label", "1", "--preset", "x"), "Method 'hidden' has no presets"),
         (
             ("--label", "1", "--method", "mixup-ascent", "--preset", "resnet18-cifar1"),
             "Did you mean 'resnet18-cifar10'?",
         ),
         (("--label", "1", "--public", "nowhere.npz"), "Public set 'nowhere.npz' does not exist"),
-        (("--label", "1", "--set", "top_lr=900"), "rolled back"),
-        (("--label", "1", "--set", "bottom_lr=500", "--set", "look=1"), "rolled back"),
+        (("--label", "1", "--mode", "open", "--set", "top_lr=900"), "rolled back"),
+        (
+            ("--label", "1", "--mode", "open", "--set", "bottom_lr=500", "--set", "look=1"),
+            "rolled back",
+        ),
+        (("--label", "1", "--mode", "hiden"), "Unknown mode 'hiden'. Did you mean 'hidden'?"),
+        (
+            ("--label", "1", "--mode", "hidden", "--method", "retrain"),
+            "Method 'retrain' cannot be hidden: it tells the partners the forgotten rows",
+        ),
+        (("--label", "1", "--mode", "deep", "--method", "delete"), "method of mode 'deep' but"),
+        (("--label", "1", "--mode", "open", "--method", "hidden"), "method of mode 'open' but"),
+        (("--label", "1", "--set", "noise=-1"), "Expected `noise` to be 0 or more"),
+        (("--label", "1", "--queue", "--commit"), "give --label with --queue and no other"),
+        (("--queue",), "give --label with --queue and no other"),
+        (("--label", "ten", "--queue"), "Unknown label 'ten'."),
     ],
 )
 def test_what_cannot_be_done_is_refused_without_a_trace(
@@ -137,7 +168,8 @@ def test_a_public_set_is_checked(run: Path) -> None:
     digits = load_dataset("digits")
     few = np.concatenate([np.flatnonzero(digits.y == n)[: 1 if n == 4 else 5] for n in range(10)])
     np.savez(run.parent / "few.npz", x=digits.x[few], y=digits.y[few])
-    sentence = refused("forget", run, "--label", "4", "--public", "few.npz")
+    open_mode = ("--label", "4", "--mode", "open")
+    sentence = refused("forget", run, *open_mode, "--public", "few.npz")
     assert "has 1 usable samples of label '4', and 2 are needed" in sentence
     np.savez(run.parent / "strange.npz", x=digits.x[:50], y=digits.y[:50] + 5)
     assert "Unknown label" in refused("forget", run, "--label", "4", "--public", "strange.npz")
@@ -174,7 +206,7 @@ def test_a_run_of_tables_forgets_people_and_not_one_of_two_labels(
     assert not any(f'"{person}"' in passive for person in listed)
 
 
-def test_a_forgetting_that_did_not_happen_is_committed_only_anyway(tmp_path: Path) -> None:
+def test_a_forgetting_that_did_not_happen_is_committed_only_by_force(tmp_path: Path) -> None:
     run = tmp_path / "run"
     Federation.local("digits", parties=2, model="convnet", epochs=3, folder=run).train()
     told = unlabel("forget", run, "--label", "0", "--method", "finetune", "--set", "epochs=1")
@@ -182,4 +214,4 @@ def test_a_forgetting_that_did_not_happen_is_committed_only_anyway(tmp_path: Pat
     refused = unlabel("commit", run)
     assert refused.code == 1
     assert "did not happen" in refused.sentence
-    assert unlabel("commit", run, "--anyway").code == 0
+    assert unlabel("commit", run, "--force").code == 0

@@ -39,7 +39,7 @@ def run_verb(federation: Federation, verb: str, label: str) -> object:
     if verb == "forget":
         return federation.forget([label], method=METHOD, key=KEY)
     verbs: dict[str, Callable[[Federation], object]] = {
-        "commit": lambda federation: erasure.commit(federation, anyway=True),
+        "commit": lambda federation: erasure.commit(federation, force=True),
         "rollback": erasure.rollback,
         "purge": erasure.purge,
         "recover": erasure.recover,

@@ -502,7 +502,7 @@ def test_a_second_fisher_request_adds_other_noise() -> None:
     noise = []
     for label in (1, 2):
         before = [w.detach().clone() for w in bottom.module.parameters()]
-        forget(fed, (label,), Fisher(alpha=1e-9)).commit(anyway=True)
+        forget(fed, (label,), Fisher(alpha=1e-9)).commit(force=True)
         moved = zip(bottom.module.parameters(), before, strict=True)
         noise.append(torch.cat([(w - old).detach().flatten() for w, old in moved]))
     assert torch.corrcoef(torch.stack(noise))[0, 1].abs() < 0.5
@@ -644,7 +644,7 @@ def test_only_the_remembered_labels_can_be_subtracted(labels: tuple[int, ...]) -
     expect_same(model_states(fed), before)
     assert moves(fed).keys() == kept.keys()
     forget(fed, (3, 1), Amnesiac(variant="subtract")).rollback()
-    forget(fed, (0,), Finetune(epochs=1)).commit(anyway=True)
+    forget(fed, (0,), Finetune(epochs=1)).commit(force=True)
     with pytest.raises(ForgetError, match="an earlier commit dropped them"):
         forget(fed, (1, 3), Amnesiac(variant="subtract"))
 
@@ -666,7 +666,7 @@ def test_a_commit_drops_what_was_remembered_and_a_rollback_brings_it_back(
     outcome = forget(fed, (1,), method)
     if in_folder:
         assert remembering(tmp_path) == {"versions"}  # and nothing that is staged
-    outcome.commit(anyway=True)
+    outcome.commit(force=True)
     assert not moves(fed)
     if in_folder:
         newest = [sorted((tmp_path / who).rglob("*.safetensors"))[-1] for who in parties_in(fed)]

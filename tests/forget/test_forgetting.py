@@ -53,10 +53,14 @@ def train(parties: int = 2, **options: object) -> Federation:
     return fed
 
 
+@pytest.mark.parametrize("method", [None, "renormalise"])
 @pytest.mark.parametrize("label", range(10))
-def test_every_digit_goes_with_default_settings(trained: Federation, label: int) -> None:
+def test_every_digit_goes_with_default_settings(
+    trained: Federation, label: int, method: str | None
+) -> None:
     before = trained.evaluate()
-    outcome = trained.forget([label])
+    outcome = trained.forget([label], method=method)
+    assert outcome.result.method == (method or "hidden")
     after = trained.evaluate()
     outcome.rollback()
     assert after.confusion[label][label] == 0
@@ -75,9 +79,12 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
     parties: int, labels: list[int]
 ) -> None:
     fed = train(parties)
-    result = fed.forget(labels).result
-    assert result.forgotten_accuracy.after == 0.0
-    assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
+    for method in (None, "renormalise"):
+        outcome = fed.forget(labels, method=method)
+        result = outcome.result
+        assert result.forgotten_accuracy.after == 0.0
+        assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
+        outcome.rollback()
 
 
 def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
@@ -150,7 +157,7 @@ def test_the_papers_tables_are_presets() -> None:
 
 
 def test_every_method_says_what_it_is_and_what_it_tells() -> None:
-    assert {"ascent", "deep", "mask", "mixup-ascent", "people", "renormalise"} <= set(
+    assert {"ascent", "deep", "hidden", "mask", "mixup-ascent", "people", "renormalise"} <= set(
         METHODS.names()
     )
     for name in METHODS.names():
@@ -200,7 +207,7 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
     for _ in range(2):
         recorder = Recorder(plain, keep_tensors=True)
         trained.active.transport = recorder
-        trained.forget([1], few_shot=5, secret=True).rollback()
+        trained.forget([1], method="renormalise", few_shot=5, secret=True).rollback()
         trained.active.transport = plain
         entries = recorder.transcripts["passive-1"].entries
         asked = [e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"]
@@ -218,7 +225,7 @@ def test_a_secret_request_does_not_use_a_method_that_names_the_rows(trained: Fed
 
 def test_a_label_forgotten_quickly_can_be_forgotten_in_depth() -> None:
     fed = train()
-    fed.forget([1]).commit()
+    fed.forget([1], method="renormalise").commit()
     deeper = fed.forget([1], method=Deep(), again=True, robust="drop")
     assert not [s for s in deeper.result.suspects if s["label"] == "1"]  # it doubts them all now
     deeper.commit()
@@ -234,7 +241,7 @@ def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: 
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1]).commit()
+    fed.forget([1], method="renormalise").commit()
     progress = fed.train()
     assert progress.finished
     again = Federation.open(tmp_path / "run")
@@ -271,7 +278,7 @@ def test_what_was_forgotten_is_refused_the_second_time() -> None:
 
 def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
     fed = train()
-    fed.forget([1]).commit()
+    fed.forget([1], method="renormalise").commit()
     fed.train(epochs=4)
     found = fed.evaluate()
     assert found.per_label_accuracy[1] == 0.0
@@ -285,7 +292,7 @@ def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> Non
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1]).commit()
+    fed.forget([1], method="renormalise").commit()
     fed = Federation.open(tmp_path / "run", resume=True)
     assert fed.forgotten == Forgotten(labels=(1,))
     progress = fed.train()
@@ -313,7 +320,7 @@ def test_public_rows_are_set_aside_and_never_trained_on(trained: Federation) -> 
 
 def test_without_rows_aside_training_rows_serve_and_are_said_to_be_disclosed() -> None:
     fed = train(public=0)
-    outcome = fed.forget([1])
+    outcome = fed.forget([1], method="renormalise")
     assert outcome.result.disclosed
     assert "training rows" in outcome.result.public
     assert outcome.result.few_shot == 40
@@ -324,7 +331,7 @@ def test_a_public_set_of_ones_own_is_used(trained: Federation, tmp_path: Path) -
     x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()
     np.savez(tmp_path / "public.npz", x=x[test], y=y[test])
-    outcome = trained.forget([1], public=tmp_path / "public.npz", few_shot=10)
+    outcome = trained.forget([1], method="renormalise", public=tmp_path / "public.npz", few_shot=10)
     outcome.rollback()
     assert outcome.result.few_shot == 10
     assert not outcome.result.disclosed
@@ -360,7 +367,7 @@ def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, rob
             assert used[row] < 0.1
         else:
             assert used[row] == 1.0
-    outcome = erasure.run_request(trained, task, request, None)
+    outcome = erasure.run_request(trained, task, request, "renormalise")
     outcome.rollback()
     assert outcome.result.forgotten_accuracy.after == 0.0
 
@@ -566,10 +573,10 @@ def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Pa
 
 def test_no_public_sample_is_left_out_after_its_label_is_gone() -> None:
     fed = train()
-    fed.forget([3], secret=True).commit()
+    fed.forget([3], method="renormalise", secret=True).commit()
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
-    fed.forget([5], secret=True).rollback()
+    fed.forget([5], method="renormalise", secret=True).rollback()
     public = set(fed.holdings.rows.public.tolist())
     entries = recorder.transcripts["passive-1"].entries
     asked = set().union(*(e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"))
@@ -592,7 +599,7 @@ def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Pa
     for method in (Ascent(samples="all", lr=0.1), Deep(lr=0.0)):
         with pytest.raises(ForgetError, match="rolled back"):
             fed.forget([0], method=method)
-    fed.forget([0]).commit()
+    fed.forget([0], method="renormalise").commit()
 
 
 def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:

@@ -22,6 +22,7 @@ from unlabel.forget.deep import Deep
 from unlabel.forget.delete import Delete
 from unlabel.forget.finetune import Finetune
 from unlabel.forget.fisher import Fisher
+from unlabel.forget.hidden import Hidden
 from unlabel.forget.mask import Mask
 from unlabel.forget.method import SWEEP, Tells
 from unlabel.forget.mixup_ascent import MixupAscent
@@ -63,6 +64,10 @@ FORMS: dict[str, Method] = {
     "finetune": Finetune(epochs=1),
     "fisher": Fisher(),
     "fisher-all": Fisher(labels="all"),
+    "hidden": Hidden(steps=3),
+    "hidden-all": Hidden(samples="all", steps=3),
+    "hidden-noise": Hidden(noise=2.0, moves=2, steps=3),
+    "hidden-all-noise": Hidden(samples="all", noise=2.0, moves=2, steps=3),
     "mask": Mask(),
     "mixup-ascent": MixupAscent(epochs=2),
     "people": People(helper=1, passes=1, least_steps=1, lr=1e-3),
@@ -123,7 +128,10 @@ class Eavesdropper:
                 kinds.add(kind_of(message))
             if isinstance(message, Embed | Draft | Prepare):
                 table = message.table if isinstance(message, Embed) else "main"
-                asked = [self.whose(table, row) for row in message.rows.tolist()]
+                # Who asks for all rows there are asks for test rows too.
+                every = table == "main" and message.rows.tolist() == list(range(ROWS))
+                named = message.rows[: TRAIN + PUBLIC] if every else message.rows
+                asked = [self.whose(table, row) for row in named.tolist()]
                 rows |= {kind for kind, _ in asked}
                 alone |= bool(asked) and all(chosen for _, chosen in asked)
             if isinstance(message, Draft) and message.noise:
@@ -216,6 +224,7 @@ def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
     trained = {"forgotten", "retained"} & tells.rows
     expected = {
         "few-shot": set(),
+        "public": set(),
         "forgotten": {"forgotten"},
         "retained": {"retained"},
         "all": {"forgotten", "retained"},
@@ -223,7 +232,10 @@ def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
     }
     assert trained == expected[needs]
     assert ("public" in tells.rows) == (
-        needs == "few-shot" or getattr(method, "recovery", False) or method.people
+        needs in ("few-shot", "public")
+        or getattr(method, "recovery", False)
+        or method.people
+        or isinstance(method, Hidden)  # all rows there are, the public ones among them
     )
     assert ("drafts" in tells.rows) == ("Draft" in tells.messages)
     assert bool(tells.rows) == (needs != "nothing")
@@ -234,7 +246,8 @@ def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
 def test_a_secret_request_is_refused_where_the_rows_are_named(form: str) -> None:
     method = FORMS[form]
     quiet = {"amnesiac", "deep-all", "mask", "people", "renormalise"}
-    assert method.names_rows() == (form not in quiet)
+    hidden = {form for form, method in FORMS.items() if isinstance(method, Hidden)}
+    assert method.names_rows() == (form not in quiet | hidden)
     if not method.names_rows():
         return
     fed = federation(parties=1, epochs=1, remember=(1,))
@@ -257,3 +270,20 @@ def test_a_sweep_begins_with_the_method_and_is_as_long_as_any_other(form: str) -
         assert {type(each) for each in swept} == {type(made)}
         # What it tells partners is no matter of tuning.
         assert {each.tells() for each in swept} == {made.tells()}
+
+
+@pytest.mark.parametrize("form", [form for form, m in FORMS.items() if isinstance(m, Hidden)])
+def test_a_hidden_method_asks_for_the_same_whatever_is_forgotten(form: str) -> None:
+    """The rows of every message, its kind and its settings; gradients are those of the noise."""
+    heard = []
+    for gone in GONE:
+        messages = [m for _, messages in listen(FORMS[form], gone) for m in messages]
+        heard.append(
+            [
+                (kind_of(m), *(getattr(m, n) for n in PLAIN[kind_of(m)] if n != "request"))
+                + ((m.rows.tolist(),) if isinstance(m, Embed) else ())
+                for m in messages
+            ]
+        )
+    assert heard[0] == heard[1]
+    assert len(heard[0]) > 2

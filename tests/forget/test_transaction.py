@@ -257,7 +257,7 @@ def make_ready(run: Path, verb: str) -> Path:
     if verb != "forget":
         outcome = Federation.open(run).forget([LABEL], method=crashing.METHOD, key=crashing.KEY)
         if verb == "purge":
-            outcome.commit(anyway=True)
+            outcome.commit(force=True)
     return run
 
 
@@ -270,7 +270,7 @@ def crashes(
     base = {name: Path(shutil.copytree(trained, folder / name)) for name in (FIRST, SECOND)}
     Federation.open(base[SECOND]).forget(
         [EARLIER], method=crashing.METHOD, key=crashing.KEY
-    ).commit(anyway=True)
+    ).commit(force=True)
     ready = {
         case: (
             make_ready(
@@ -349,9 +349,9 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
 
     repeat(verb, federation, reached)
     if erasure.status(federation)["active"].staged:
-        assert erasure.commit(federation, anyway=True) in federation_requests(run)
+        assert erasure.commit(federation, force=True) in federation_requests(run)
     elif not equal(in_memory(federation), truth.new):
-        federation.forget([LABEL], method=crashing.METHOD, key=crashing.KEY).commit(anyway=True)
+        federation.forget([LABEL], method=crashing.METHOD, key=crashing.KEY).commit(force=True)
     assert equal(in_memory(federation), truth.new)
     assert erasure.purge(federation) == truth.version + 1
     expect_purged(run, truth.version + 1, truth.earlier)
@@ -461,7 +461,7 @@ def test_a_decision_that_is_told_again_changes_no_file(run: Path) -> None:
         send(federation, Rollback(0, "nobodyknowsit"))
 
     kept = federation.forget([LABEL], method=crashing.METHOD)
-    kept.commit(anyway=True)
+    kept.commit(force=True)
     request = kept.result.request
     digests = federation.active.facts(version)["parties"]
     commits = {party: Commit(0, request, version, digests[party]) for party in PASSIVE}
@@ -482,7 +482,7 @@ def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
     federation = Federation.open(run)
     version = numbers(run, "versions")[-1] + 1
     first = federation.forget([EARLIER], method=crashing.METHOD)
-    first.commit(anyway=True)
+    first.commit(force=True)
     erasure.purge(federation)
     digests = federation.active.facts(version)["parties"]
     commits = {p: Commit(0, first.result.request, version, digests[p]) for p in PASSIVE}
@@ -495,7 +495,7 @@ def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
     second = federation.forget([LABEL], method=crashing.METHOD)
     with nothing_written(run):
         repeat_all()
-    second.commit(anyway=True)
+    second.commit(force=True)
     with nothing_written(run):
         repeat_all()
     assert numbers(run, "versions") == (version, version + 1)
@@ -572,7 +572,7 @@ def test_no_partner_is_told_the_label_of_a_secret_request(secret: bool, run: Pat
     federation.active.transport = tap
     outcome = federation.forget([LABEL], secret=secret)
     staged = b"".join(words_at(run, party) for party in PASSIVE)
-    outcome.commit(anyway=True)
+    outcome.commit(force=True)
     committed = b"".join(words_at(run, party) for party in PASSIVE)
     erasure.status(federation)
     erasure.purge(federation)
@@ -597,7 +597,7 @@ def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_do
 ) -> None:
     federation = Federation.open(run)
     outcome = federation.forget([LABEL], secret=True, method=crashing.METHOD)
-    outcome.commit(anyway=True)
+    outcome.commit(force=True)
     request = outcome.result.request
     path = run / "active" / "secrets" / f"{request}.json"
     assert path.stat().st_mode & 0o077 == 0
@@ -607,7 +607,8 @@ def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_do
     for party in PASSIVE:
         entry = erasure.ledgers(federation)[party][-1]
         assert (entry.event, entry.request) == ("commit", request)
-        assert set(entry.note) == {"commitment"}
+        # The digests are of the party's own files.
+        assert set(entry.note) == {"commitment", "version", "weights"}
         commitment = entry.note["commitment"]
         assert commit_to(opened, key) == commitment
         assert commit_to({"labels": [EARLIER]}, key) != commitment
@@ -644,7 +645,7 @@ def test_what_was_never_staged_is_neither_committed_nor_rolled_back_nor_purged(r
     federation = Federation.open(run)
     with nothing_written(run):
         with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
-            erasure.commit(federation, anyway=True)
+            erasure.commit(federation, force=True)
         with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
             erasure.rollback(federation)
         with pytest.raises(ForgetError, match="Nothing was committed yet"):
@@ -721,7 +722,7 @@ def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
 
 
 def test_the_command_refuses_a_ledger_in_which_a_word_was_changed(run: Path) -> None:
-    Federation.open(run).forget([LABEL], method=crashing.METHOD).commit(anyway=True)
+    Federation.open(run).forget([LABEL], method=crashing.METHOD).commit(force=True)
     book = run / "passive-2" / "ledger.jsonl"
     book.write_text(book.read_text().replace(LABEL, EARLIER))
     assert "its chain breaks at line 1" in unlabel("ledger", run, "--party", "passive-2").sentence

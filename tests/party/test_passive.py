@@ -12,7 +12,7 @@ from federations import small_holdings
 from torch import Tensor
 
 from unlabel.errors import SettingsError
-from unlabel.party import PassiveParty, Place, Policy, handles
+from unlabel.party import Filters, PassiveParty, Place, Policy, Stream, handles
 from unlabel.train import build_passive
 from unlabel.wire import (
     Describe,
@@ -213,11 +213,36 @@ def test_a_disk_is_not_filled_with_versions(tmp_path: Path) -> None:
 
 
 def test_filters_have_the_last_word_on_what_goes_out() -> None:
+    heard: list[tuple[str, str]] = []
+
+    def erase(message: Message, peer: str, stream: Stream) -> Message:
+        heard.append((peer, stream.who))
+        if not isinstance(message, Embeddings):
+            return message
+        return replace(message, values=torch.zeros_like(message.values))
+
     party = make_party()
-    party.filters = (
-        lambda m: replace(m, values=torch.zeros_like(m.values)) if isinstance(m, Embeddings) else m,
-    )
+    party.filters = Filters(party.name, (erase,))
     assert embed(party).abs().sum() == 0
+    assert heard == [("active", f"{party.name}/filter 0/active/Embeddings")]
+
+
+def test_random_numbers_of_a_filter_are_new_each_time_unless_a_seed_is_given() -> None:
+    seen: list[Stream] = []
+
+    def look(message: Message, peer: str, stream: Stream) -> Message:
+        seen.append(stream)
+        return message
+
+    for _ in range(2):
+        Filters("shop", (look, look))(Done(0), "active")
+    assert len({stream.seed for stream in seen}) == 4
+    assert min(stream.seed for stream in seen) > 2**128
+    seen.clear()
+    for _ in range(2):
+        Filters("shop", (look, look), seed=7)(Done(0), "active")
+    assert seen[:2] == seen[2:]
+    assert seen[0] != seen[1]
 
 
 def test_serve_is_encode_handle_decode() -> None:
@@ -242,11 +267,11 @@ def test_a_kind_of_message_has_one_handler() -> None:
 def test_what_goes_wrong_inside_is_a_refusal_that_tells_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def broken(message: Message) -> Message:
+    def broken(message: Message, peer: str, stream: Stream) -> Message:
         raise OSError("/secret/path")
 
     party = make_party()
-    party.filters = (broken,)
+    party.filters = Filters(party.name, (broken,))
     answer = decode(party.serve(encode(Describe(0))))
     assert refusal(answer) == "it failed to answer, and its own log says why."
     assert "/secret/path" in caplog.text

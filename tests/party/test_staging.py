@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -569,7 +570,9 @@ def test_a_commit_makes_what_was_staged_a_version_and_twice_is_once(tmp_path: Pa
     done(party.handle(Commit(0, "9f", 5, digest)))
     assert files(tmp_path) == on_disk
     assert same(after, state(party))
-    assert [(e.event, e.note) for e in ledger(party)] == [("commit", json.loads(NOTE))]
+    before = hashlib.sha256(on_disk["versions/000001.safetensors"]).hexdigest()
+    made = {"version": 5, "weights": [before, digest]}
+    assert [(e.event, e.note) for e in ledger(party)] == [("commit", json.loads(NOTE) | made)]
     told = standing(party)
     assert (told.versions, told.staged, told.ledger) == ((1, 5), "", ledger(party)[-1].hash)
     done(party.handle(Rollback(0, "9f")))  # too late

@@ -23,6 +23,8 @@ from torch import Tensor
 from unlabel.errors import WireError
 from unlabel.wire import (
     MESSAGES,
+    Attest,
+    Attestation,
     Commit,
     Describe,
     Description,
@@ -73,10 +75,12 @@ SAMPLES: tuple[Message, ...] = (
     Rollback(0, "9f"),
     Purge(0, "9f", 8),
     Status(0),
+    Attest(0, "9f"),
     Description(0, 9, 4, (1, 5), 64),
     Embeddings(3, torch.randn(2, 3).double()),
     MESSAGES["Saved"](0, "cd"),  # type: ignore[call-arg]
     Standing(0, (7, 8), "9f", "ef"),
+    Attestation(0, '{"request":"9f"}', "ab", "cd"),
     MESSAGES["Done"](3),
     Refused(0, "not today"),
 )

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from unlabel.audit.seen import Seen
 from unlabel.registry import Registry
+from unlabel.train.demands import LEVELS, Level
 
-#: Which level of forgetting a measure speaks about.
-Level = Literal["output", "top", "deep"]
-LEVELS: tuple[Level, ...] = ("output", "top", "deep")
+__all__ = ["LEVELS", "MEASURES", "Figure", "Level", "Measure"]
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,14 @@ class Measure(ABC):
     level             the level of forgetting it speaks about; None where it is about utility
     higher_is_better  None where only the distance from the retrained model counts
     unit              share (shown as a percentage), number, or ratio
+    bounds            between which the value lies
     """
 
     about: ClassVar[str]
     level: ClassVar[Level | None] = None
     higher_is_better: ClassVar[bool | None] = None
     unit: ClassVar[Literal["share", "number", "ratio"]] = "share"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     @abstractmethod
     def measure(self, seen: Seen, labels: tuple[int, ...]) -> Figure:

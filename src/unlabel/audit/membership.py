@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, ClassVar
+
 import torch
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
+
+from unlabel.audit.intervals import share_interval
+from unlabel.audit.measure import MEASURES, Figure, Level, Measure
+from unlabel.audit.seen import Seen
+
+#: Retained training rows that the attack learns from.
+MEMBERS = 10_000
+#: Bars of the pictures of entropies.
+BARS = 20
 
 
 def entropy(logits: Tensor) -> Tensor:
@@ -28,3 +42,55 @@ def attack_success(members: Tensor, strangers: Tensor, forgotten: Tensor) -> flo
     y = torch.cat([torch.ones(len(members)), torch.zeros(len(strangers))]).numpy()
     model = LogisticRegression(class_weight="balanced").fit(x, y)
     return float(model.predict(forgotten.double().cpu().numpy()[:, None]).mean())
+
+
+def sides(train: Tensor, truth: Tensor, labels: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """Return the members that the attack learns from, and the forgotten rows it judges.
+
+    train  one value a training row
+    truth  the labels of these rows
+
+    Of more than 10,000 retained rows so many are drawn, the same in every call.
+    """
+    gone = torch.isin(truth, torch.tensor(list(labels), dtype=truth.dtype, device=truth.device))
+    members = train[~gone]
+    some = torch.randperm(len(members), generator=torch.Generator().manual_seed(0))[:MEMBERS]
+    return members[some.to(members.device)], train[gone]
+
+
+@MEASURES.register("membership")
+@dataclass(frozen=True)
+class Membership(Measure):
+    """ASR = share of the forgotten training rows that `attack_success` calls members.
+
+    Members are retained training rows, strangers all test rows, and the attack sees the entropy
+    of the output alone. The interval is that of Clopper and Pearson over the forgotten rows; the
+    attack itself is taken as it is. `entropies` has the three distributions.
+    """
+
+    about: ClassVar[str] = "forgotten training rows that an attack calls members (ASR)"
+    level: ClassVar[Level | None] = "output"
+
+    def measure(self, seen: Seen, labels: tuple[int, ...]) -> Figure:
+        """Attack."""
+        strangers = entropy(seen.test.logits)
+        members, forgotten = sides(entropy(seen.train.logits), seen.train.labels, labels)
+        if not (len(members) and len(strangers) and len(forgotten)):
+            note = "The attack needs test rows, and training rows of both kinds of labels."
+            return Figure(None, note=note)
+        value = attack_success(members, strangers, forgotten)
+        interval = share_interval(round(value * len(forgotten)), len(forgotten))
+        most = log(len(seen.names))
+        shown = {"members": members, "strangers": strangers, "forgotten": forgotten}
+        detail: dict[str, Any] = {
+            "rows": len(forgotten),
+            "entropies": {
+                "edges": torch.linspace(0, most, BARS + 1).tolist(),
+                # Rounding takes the entropy of a sure answer a little below 0.
+                **{
+                    who: torch.histc(x.float().clamp(0, most), BARS, 0, most).div(len(x)).tolist()
+                    for who, x in shown.items()
+                },
+            },
+        }
+        return Figure(value, *interval, detail)

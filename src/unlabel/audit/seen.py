@@ -88,9 +88,12 @@ def look(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Seen:
     every = torch.arange(len(active.labels), device=active.device)
     found = active.embeddings(every)
     active.top.begin("predict", 0)
-    logits = active.apply_top(found)
+    logits = scores = active.apply_top(found)
     top = active.top.module
-    scores = logits - top.muted if isinstance(top, Top) else logits
+    if isinstance(top, Top) and bool(top.muted.any()):
+        # Subtracting what was added would leave three digits of a muted score.
+        with active.top.place.autocast():
+            scores = top.unmuted(found).float()
     parties = [*([ACTIVE] if active.own is not None else []), *active.parties]
     every_row = Part(
         active.labels.cpu(),

@@ -10,6 +10,9 @@ from unlabel.audit.measure import LEVELS, Level
 #: unknown: what was needed to judge it was not there, for example a retrained model.
 Ruling = Literal["pass", "warn", "fail", "unknown"]
 
+#: Of the plain data that a verdict is kept as; another number cannot be read.
+FORMAT = 1
+
 #: Models that every figure is given for, in the order in which they are shown.
 MODELS = ("original", "mask", "forgotten", "retrained")
 
@@ -72,7 +75,7 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data."""
-        return {**asdict(self), "passed": self.passed}
+        return {"format": FORMAT, **asdict(self), "passed": self.passed}
 
 
 def reaches(level: str, demanded: str) -> bool:

@@ -41,6 +41,7 @@ from unlabel.bench.fuzz_messages import (
     weigh,
 )
 from unlabel.wire import (
+    Attest,
     Commit,
     Describe,
     Embed,
@@ -285,6 +286,7 @@ def forgetting(rng: Random) -> list[bytes]:
         ),
         Purge(0, name, rng.choice((version, version, rng.randrange(12)))),
         Commit(0, name, version, LAST),
+        Attest(0, rng.choice((name, name, request_name(rng)))),
     ]
     # A few are lost on the way, so that requests are given up and left staged.
     return [encode(each) for each in told if rng.random() < 0.8] or [encode(Status(0))]

@@ -18,7 +18,10 @@ from unlabel.bench.fuzz_findings import Findings, read
 from unlabel.bench.fuzz_messages import LAST, ROWS, TABLES, WIDTH
 from unlabel.bench.fuzz_shaping import Shaping, name_wrongs, within
 from unlabel.party import PassiveParty
+from unlabel.signing import is_signed
 from unlabel.wire import (
+    Attest,
+    Attestation,
     Commit,
     Describe,
     Description,
@@ -67,9 +70,10 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Rollback: Done,
     Purge: Done,
     Status: Standing,
+    Attest: Attestation,
 }
 #: Requests that may change what lies on the party's disk.
-WRITES = Save | Keep | Stage | Commit | Rollback | Purge
+WRITES = Save | Keep | Stage | Commit | Rollback | Purge | Attest
 #: Tables whose rows may move the weights.
 TRAINED = ("main", "public", "draft")
 SLOW_S = 2.0
@@ -92,6 +96,8 @@ class Judge:
         self.staged: tuple[str, int, str] | None = None
         self.committed: set[tuple[str, int, str]] = set()
         self.ledger: list[tuple[str, str, object]] = []
+        #: The public key the party signs with, once it has.
+        self.key = ""
         self.shaping = Shaping()
         self.weights = self.first = self._weights()
         self.expected: Tensor | None = self.weights
@@ -169,6 +175,8 @@ class Judge:
                 yield "told wrongly where it stands"
             if answer.ledger != self._ledger_end():
                 yield "told wrongly where its ledger ends"
+        elif isinstance(request, Attest) and isinstance(answer, Attestation):
+            yield from self._attest_wrongs(request, answer)
         else:
             yield from self._version_wrongs(request)
 
@@ -281,6 +289,18 @@ class Judge:
                 self.staged = None
             self._note("purge", request.request, request.version)
 
+    def _attest_wrongs(self, request: Attest, answer: Attestation) -> Iterator[str]:
+        self.key = self.key or answer.key
+        if answer.key != self.key:
+            yield "changed its key"
+        if not is_signed(answer.key, answer.part.encode(), answer.signature):
+            yield "attested something under a signature that does not hold"
+        part = json.loads(answer.part)
+        if ("commit", request.request, None) not in self.ledger:
+            yield "attested a request that was not committed"
+        if (part["request"], part["ledger"]) != (request.request, self._ledger_end()):
+            yield "attested something else than it was asked"
+
     def _note(self, event: str, request: str, version: int | None = None) -> None:
         if (event, request, version) not in self.ledger:
             self.ledger.append((event, request, version))
@@ -343,8 +363,9 @@ class Judge:
         if self.staged is not None:
             kept.append(f"own/staged/{self.staged[1]:06d}")
         ledger = ["own/ledger.jsonl"] if self.ledger else []
+        key = ["own/secrets/signing.key"] if self.key else []
         return sorted(
-            [f"{each}.{kind}" for each in kept for kind in ("json", "safetensors")] + ledger
+            [f"{each}.{kind}" for each in kept for kind in ("json", "safetensors")] + ledger + key
         )
 
     def _disk(self) -> dict[str, tuple[int, int]]:

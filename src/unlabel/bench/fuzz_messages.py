@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 
 from unlabel.wire import (
+    Attest,
+    Attestation,
     Commit,
     Describe,
     Description,
@@ -75,6 +77,7 @@ def frame(header: bytes, body: bytes, *, size: int | None = None, version: int =
 #: What a request is staged with: notes that belong in a ledger, and those that do not.
 NOTES = (
     *("{}", '{"labels": ["7"], "method": "x"}', '{"people": 3}', '{"commitment": "ab"}') * 3,
+    *('{"commitment": "' + "0f" * 32 + '"}',) * 12,
     *("", "[]", "null", "{", '"a"', "1", "{" * 900, "[" * 1_999, '{"a":' * 300 + "1" + "}" * 300),
     *('{"a": [[1]]}', '{"a": NaN}', '{"a": 1, "a": 2}', '{"a": "\\ud800"}', '{"a": 1e999}'),
     '{"a": ' + "9" * 1_900 + "}",
@@ -169,7 +172,7 @@ def honest(rng: Random) -> Message:
         *(Commit(0, rng.choice(REQUESTS), 12, LAST), Rollback(0, rng.choice(REQUESTS))),
         *(Purge(0, rng.choice(REQUESTS), rng.randrange(20)), Track(0, rng.choice(SUMS))),
         *(weigh(rng, rng.randrange(8), rng.randint(1, 4)), draft(rng, rng.choice(REQUESTS))),
-        rewrite(rng, rng.choice(REQUESTS)),
+        *(rewrite(rng, rng.choice(REQUESTS)), Attest(0, rng.choice(REQUESTS))),
     )
     return rng.choice(requests)
 
@@ -198,6 +201,7 @@ def answer(rng: Random) -> Message:
     every: tuple[Message, ...] = (
         *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
         *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
+        Attestation(0, text, "ab" * 32, text[:128]),
     )
     return rng.choice(every)
 

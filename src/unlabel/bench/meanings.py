@@ -14,6 +14,8 @@ RECIPE = {
     "data": "a built-in dataset or an .npz file",
     "model": "the bottom model of every party",
     "parties": "how many passive parties",
+    "defend_gradients": "what the active party does to gradients, like top-k:keep=0.1",
+    "defend_embeddings": "what passive parties do to embeddings, like quantise:bits=8",
 }
 
 

@@ -14,15 +14,13 @@ from typing import Any
 import torch
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe
+from unlabel.audit.membership import sides
 from unlabel.errors import SettingsError, unknown
 from unlabel.federation import Federation
 from unlabel.files import sha256
 from unlabel.forget import METHODS, Method, Result
 from unlabel.forget.method import Preset, settings_of
 from unlabel.words import parse_settings
-
-#: Retained training rows that the membership attack learns from.
-MEMBERS = 10_000
 
 
 def read_method(text: str) -> Method:
@@ -127,14 +125,12 @@ def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
         active.top.begin("predict", 0)
         train_entropy = entropy(active.apply_top(seen))
         test_entropy = entropy(active.apply_top(tested))
-    asked_for = torch.tensor(list(labels), device=y.device)
-    gone, asked = torch.isin(y, asked_for), torch.isin(truth, asked_for)
-    members = train_entropy[~gone]
-    some = torch.randperm(len(members), generator=torch.Generator().manual_seed(0))[:MEMBERS]
+    asked = torch.isin(truth, torch.tensor(list(labels), device=truth.device))
+    members, gone = sides(train_entropy, y, labels)
     joined, queries = torch.cat(seen, 1), torch.cat(tested, 1)[asked]
     count = len(federation.labels)
     return {
-        "asr": attack_success(members[some.to(members.device)], test_entropy, train_entropy[gone]),
+        "asr": attack_success(members, test_entropy, gone),
         "probe_linear": linear_probe(joined, y, queries, truth[asked], count),
         "probe_nearest": nearest_probe(joined, y, queries, truth[asked], count),
     }

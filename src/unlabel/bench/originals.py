@@ -45,6 +45,9 @@ class Original:
 def recipe_digest(recipe: Recipe) -> str:
     """Return a fingerprint of all settings that decide the weights, but for the seed."""
     found = {f.name: getattr(recipe, f.name) for f in fields(Recipe) if f.name not in MACHINE}
+    for name in ("defend_gradients", "defend_embeddings"):
+        if not found[name]:
+            del found[name]  # what is not defended is what it was before there were defences
     return sha256(json.dumps(found, sort_keys=True).encode())[:12]
 
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from unlabel.federation import Federation
+from unlabel.defend import DefendSettings
+from unlabel.federation import Federation, make_settings
+from unlabel.models import ModelSettings
+from unlabel.party import Policy
+from unlabel.train import RunConfig
+
+#: Settings of a recipe that are no settings of its training.
+NOT_TRAINING = ("data", "model", "parties", "defend_gradients", "defend_embeddings")
+#: A party that agreed to noise takes gradients as large as that makes them.
+ANY_NORM = 1e30
 
 
 @dataclass(frozen=True)
@@ -28,14 +37,33 @@ class Recipe:
     device: str = "cpu"
     precision: str = "float32"
     graphs: bool = False
+    defend_gradients: tuple[str, ...] = ()
+    defend_embeddings: tuple[str, ...] = ()
 
     def federation(self, seed: int) -> Federation:
         """Return the untrained federation of a seed."""
         train: dict[str, Any] = {
             name: getattr(self, name)
             for name in Recipe.__dataclass_fields__
-            if name not in ("data", "model", "parties")
+            if name not in NOT_TRAINING
         }
-        return Federation.local(
-            self.data, parties=self.parties, model=self.model, seed=seed, **train
+        # The noise of a bench can be repeated, by its seed.
+        defend = DefendSettings(
+            gradients=list(self.defend_gradients),
+            embeddings=list(self.defend_embeddings),
+            seed=seed if self.is_defended() else None,
         )
+        return Federation.create(
+            RunConfig(
+                data=self.data,
+                parties=self.parties,
+                model=ModelSettings(bottom=self.model),
+                train=make_settings({**train, "seed": seed}),
+                defend=defend,
+                policy=Policy(max_gradient_norm=ANY_NORM) if self.defend_gradients else Policy(),
+            )
+        )
+
+    def is_defended(self) -> bool:
+        """Return whether the parties do anything to what they send."""
+        return bool(self.defend_gradients or self.defend_embeddings)

@@ -16,13 +16,13 @@ Run = Annotated[Path, typer.Argument(help="Folder of the run.")]
 
 def commit(
     run: Run,
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where the label is still predicted.")
+    force: Annotated[
+        bool, typer.Option("--force", help="Also where the label is still predicted.")
     ] = False,
     json: Json = False,
 ) -> None:
     """Make the staged request the model of every party."""
-    request = erasure.commit(Federation.open(run), anyway=anyway)
+    request = erasure.commit(Federation.open(run), force=force)
     _say({"request": request, "committed": True}, f"Committed request {request}.", run, json)
     if not json:
         messages.print(f"Old weights are still on disk. Next: unlabel purge {run}")

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import typer
 
 from unlabel import erasure
-from unlabel.cli.output import Json, amount, messages, percent, print_json, print_table
+from unlabel.cli.forget_shown import explain, show
+from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.progress import StepBar
+from unlabel.cli.slots import queue_request
 from unlabel.data.tables import read_ids
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.federation import Federation
-from unlabel.forget import (
-    CONTROL,
-    METHODS,
-    Change,
-    Method,
-    Preset,
-    Request,
-    Result,
-    Robust,
-    Task,
-    expect_fits,
-)
+from unlabel.forget import CONTROL, METHODS, Method, Mode, Preset, Robust, expect_fits
 from unlabel.words import parse_settings
 
 WHAT = "What to forget"
@@ -51,10 +42,27 @@ def forget(
             "--secret", help="Partners keep a commitment, not the label.", rich_help_panel=WHAT
         ),
     ] = False,
+    queue: Annotated[
+        bool,
+        typer.Option(
+            "--queue",
+            help="Let it wait for `unlabel slots`, and send nothing.",
+            rich_help_panel=WHAT,
+        ),
+    ] = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help="hidden: partners cannot tell what; deep: their bottoms forget too; open. "
+            "By default the method's.",
+            rich_help_panel=HOW,
+        ),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(
-            help="renormalise by default, people with --ids; see `unlabel methods`.",
+            help="The mode's by default, and hidden without one (people with --ids); see "
+            "`unlabel methods`.",
             rich_help_panel=HOW,
         ),
     ] = None,
@@ -106,6 +114,14 @@ def forget(
             "--again", help="Forget a forgotten label once more, in depth.", rich_help_panel=WHAT
         ),
     ] = False,
+    reveal: Annotated[
+        bool,
+        typer.Option(
+            "--reveal",
+            help="Even where it shows partners what an earlier hidden request was about.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
     record: Annotated[
         bool, typer.Option("--record", help="Each passive party keeps a transcript.")
@@ -124,11 +140,21 @@ def forget(
     """
     if robust not in get_args(Robust):
         raise SettingsError(unknown("robust option", robust, get_args(Robust)))
+    if mode is not None and mode not in get_args(Mode):
+        raise SettingsError(unknown("mode", mode, get_args(Mode)))
+    if queue:
+        others = (ids, method, preset, set_, public, few_shot, retained, cover or None)
+        flags = (
+            *(secret, again, reveal, record, dry_run, commit),
+            *(mode not in (None, "hidden"), robust != "none", bool(device)),
+        )
+        queue_request(run, label or (), alone=not any(flags) and not any(others), json=json)
+        return
     people = ids is not None
     wanted = read_ids(ids) if ids is not None else []
     if people and not wanted:
         raise ForgetError(f"'{ids}' names nobody; give at least one id.")
-    name, chosen = _choose(method, preset, people=people)
+    name, chosen = _choose(method, preset, mode, people=people)
     made: Method = parse_settings(METHODS.get(name), set_ or [], chosen.method)
     federation = Federation.open(run, device=device, record=record)
     task, request = erasure.plan(
@@ -142,27 +168,30 @@ def forget(
         secret=secret,
         cover=cover,
         again=again,
+        mode=mode,  # type: ignore[arg-type]
     )
     expect_fits(task, request, made, name)
     if commit and made.is_control():
         raise ForgetError(CONTROL)
     if dry_run:
-        _explain(task, request, name, made, json=json)
+        explain(task, request, name, made, json=json)
         return
     with StepBar(messages, "forgetting") as bar:
-        outcome = erasure.run_request(federation, task, request, made, bar.step)
+        outcome = erasure.run_request(federation, task, request, made, bar.step, reveal=reveal)
     if commit:
         outcome.commit()
     result = {**outcome.to_json(), "committed": commit, "run": str(run)}
     if json:
         print_json(result)
     else:
-        _show(outcome.result, run, committed=commit)
+        show(outcome.result, made, federation.labels, run, committed=commit)
 
 
-def _choose(name: str | None, preset: str | None, *, people: bool) -> tuple[str, Preset]:
+def _choose(
+    name: str | None, preset: str | None, mode: str | None, *, people: bool
+) -> tuple[str, Preset]:
     """Return a method by name with its default settings, or with those of a preset."""
-    name, made = erasure.make_method(name, people)
+    name, made = erasure.make_method(name, people, mode)  # type: ignore[arg-type]
     if preset is None:
         return name, Preset(made, few_shot=40, retained=3)
     presets = made.presets()
@@ -171,74 +200,3 @@ def _choose(name: str | None, preset: str | None, *, people: bool) -> tuple[str,
     if preset not in presets:
         raise SettingsError(unknown(f"preset of '{name}'", preset, presets))
     return name, presets[preset]
-
-
-def _explain(task: Task, request: Request, name: str, method: Method, *, json: bool) -> None:
-    """Say what would be done."""
-    shots = task.shots(request, method)
-    found: dict[str, Any] = {
-        "method": name,
-        "labels": list(request.names),
-        "people": len(request.rows),
-        "few_shot": shots.forgotten,
-        "retained_samples": len(shots.rows) - shots.forgotten,
-        "public": task.public.source,
-        "disclosed": task.public.disclosed,
-        "duplicates": shots.duplicates,
-        "suspects": [{"id": s.id, "score": s.score} for s in shots.suspects],
-        "cover": len(task.covers(request)[0]),
-        "tells_partners": method.discloses,
-        "staged": False,
-        "dry_run": True,
-    }
-    if json:
-        print_json(found)
-        return
-    rows = [["what", "would be"], *([k.replace("_", " "), str(v)] for k, v in found.items())]
-    print_table("Dry run: nothing was changed", rows)
-
-
-def _show(result: Result, run: Path, *, committed: bool) -> None:
-    what = (
-        f"the labels of {result.people} people"
-        if result.people
-        else f"label{'s' * (len(result.labels) > 1)} {', '.join(result.labels)}"
-    )
-    rows = [["", "before", "after"]]
-    rows.append(["accuracy on retained labels", *_both(result.retained_accuracy)])
-    subject = "old labels of these people" if result.people else "the forgotten label"
-    rows.append([f"accuracy on {subject}", *_both(result.forgotten_accuracy)])
-    if result.confidence is not None:
-        rows.append(["confidence in their old labels", *_both(result.confidence)])
-    used = f"{result.method}: {result.steps} steps, {amount(result.transcript_bytes)} on the wire"
-    if result.few_shot:
-        used += f", {result.few_shot} + {result.retained_samples} samples from {result.public}"
-    print_table(f"{what[0].upper()}{what[1:]}: before and after", rows, used)
-    if result.still_known:
-        left = percent(result.forgotten_accuracy.after)
-        messages.print(
-            f"[bold]Not forgotten[/bold]: {left} of the test rows are still called by the label. "
-            f"Roll back and try another setting or method."
-        )
-    if result.drift_share is not None:
-        messages.print(f"{percent(result.drift_share)} of it is drift of the normalisation.")
-    if result.suspects:
-        messages.print(
-            f"{len(result.suspects)} public samples may carry a wrong label; the worst is "
-            f"'{result.suspects[0]['id']}' (score {result.suspects[0]['score']:.2f}). "
-            f"--robust drop leaves them out."
-        )
-    if result.disclosed:
-        messages.print("The public samples are training rows, so partners learn who they are.")
-    messages.print(f"Partners learn: {result.tells_partners}.")
-    if result.control:
-        messages.print(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
-        return
-    if committed:
-        messages.print(f"Committed. Next: unlabel purge {run}")
-    else:
-        messages.print(f"Staged. Next: unlabel commit {run}, or unlabel rollback {run}")
-
-
-def _both(change: Change) -> list[str]:
-    return [percent(change.before), percent(change.after)]

@@ -15,7 +15,9 @@ from rich.text import Text
 
 from unlabel._version import __version__
 from unlabel.cli import (
+    audit,
     bench,
+    certificate,
     data,
     decide,
     demo,
@@ -23,8 +25,11 @@ from unlabel.cli import (
     forget,
     methods,
     predict,
+    report,
+    slots,
     status,
     train,
+    verify,
 )
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
@@ -43,13 +48,19 @@ app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
 app.command()(forget.forget)
+app.command()(slots.slots)
 app.command()(methods.methods)
+app.command()(audit.audit)
 app.command()(decide.commit)
 app.command()(decide.rollback)
 app.command()(decide.purge)
 app.command()(decide.recover)
 app.command()(status.status)
 app.command()(status.ledger)
+app.command()(report.report)
+app.command()(certificate.certificate)
+app.command()(verify.verify)
+app.add_typer(certificate.keys, name="keys")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

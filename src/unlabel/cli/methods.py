@@ -15,11 +15,11 @@ def methods(json: Json = False) -> None:
     if json:
         print_json({"methods": found})
         return
-    heads = ("name", "about", "needs", "discloses")
+    heads = ("name", "mode", "about", "needs", "discloses")
     print_table(
         "Methods",
         [
-            ["method", "what it does", "needs", "what partners learn"],
+            ["method", "mode", "what it does", "needs", "what partners learn"],
             *([str(facts[head]) for head in heads] for facts in found),
         ],
     )
@@ -31,6 +31,7 @@ def _facts(name: str) -> dict[str, Any]:
     return {
         "name": name,
         "about": method.about,
+        "mode": method.mode(),
         "people": method.people,
         "needs": method.needs(),
         "discloses": method.discloses,

@@ -17,6 +17,7 @@ from unlabel.train import Evaluation, Progress
 
 DATA = "What to train on"
 MODEL = "Models"
+DEFENCE = "What parties do to what they send"
 TRAINING = "Training"
 RUN = "The run"
 
@@ -103,6 +104,22 @@ def train(
     precision: Annotated[
         str | None, _flag("--precision", panel=TRAINING, help_text="float32 (default) or bf16.")
     ] = None,
+    defend_gradients: Annotated[
+        list[str] | None,
+        _flag(
+            "--defend-gradients",
+            panel=DEFENCE,
+            help_text="At the active party, like gaussian:clip=1:sigma=0.1 or top-k:keep=0.1.",
+        ),
+    ] = None,
+    defend_embeddings: Annotated[
+        list[str] | None,
+        _flag(
+            "--defend-embeddings",
+            panel=DEFENCE,
+            help_text="At passive parties, like gaussian:clip=10:sigma=0.1 or quantise:bits=8.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         _flag("--out", panel=RUN, help_text="Folder of the run. Default runs/NAME OF THE DATA."),
@@ -112,6 +129,14 @@ def train(
     ] = False,
     overwrite: Annotated[
         bool, _flag("--overwrite", panel=RUN, help_text="Replace the run in --out.")
+    ] = False,
+    reveal: Annotated[
+        bool,
+        _flag(
+            "--reveal",
+            panel=RUN,
+            help_text="Go on even where that shows partners what was forgotten in hiding.",
+        ),
     ] = False,
     record: Annotated[
         bool,
@@ -146,12 +171,14 @@ def train(
         "train.seed": seed,
         "train.device": device,
         "train.precision": precision,
+        "defend.gradients": defend_gradients or None,
+        "defend.embeddings": defend_embeddings or None,
     }
     run = out or _default_run(config, data)
     federation = open_or_create(
         config, given, run, resume=resume, overwrite=overwrite, record=record
     )
-    progress = federation.train(watchers=[ProgressBar(messages)])
+    progress = federation.train(watchers=[ProgressBar(messages)], reveal=reveal)
     _show(federation, progress, federation.evaluate(), run, json=json)
 
 

@@ -1,10 +1,11 @@
 """One method of forgetting a file, and the transaction they all end in."""
 
 from unlabel.forget.files import read_public
-from unlabel.forget.method import METHODS, Method, Preset
+from unlabel.forget.method import METHODS, Method, Mode, Preset
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
+from unlabel.forget.queue import Queue
 from unlabel.forget.request import Forgotten, Request, find_labels, find_people
-from unlabel.forget.run import Change, Result, expect_fits, forget, take_back
+from unlabel.forget.run import Change, Result, expect_fits, expect_mode, forget, take_back
 from unlabel.forget.task import Task, Watch
 from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
 from unlabel.forget.work import Work, watch_nothing
@@ -16,9 +17,11 @@ __all__ = [
     "Change",
     "Forgotten",
     "Method",
+    "Mode",
     "PartyStatus",
     "Preset",
     "PublicSet",
+    "Queue",
     "Request",
     "Result",
     "Robust",
@@ -29,6 +32,7 @@ __all__ = [
     "Watch",
     "Work",
     "expect_fits",
+    "expect_mode",
     "find_labels",
     "find_people",
     "forget",

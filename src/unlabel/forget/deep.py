@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from unlabel.forget.method import METHODS, Data, Method, Tells
+from unlabel.forget.method import METHODS, Data, Method, Mode, Tells
 from unlabel.forget.work import Work
 from unlabel.models import embedding_width
 from unlabel.party import Learner, OptimiserSettings, Stream
@@ -67,6 +67,10 @@ class Deep(Method):
         """Return that rows are asked for as in training, the forgotten ones or not."""
         rows = "retained" if self.rows == "retained" else "retained forgotten"
         return Tells.of(rows, rows)
+
+    def mode(self) -> Mode:
+        """Return that the bottoms forget, and that partners can tell what."""
+        return "deep"
 
     def sweep(self) -> tuple[Method, ...]:
         """Return lower and higher rates."""

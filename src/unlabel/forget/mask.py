@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from unlabel.defend.accountant import Account
 from unlabel.errors import ForgetError
-from unlabel.forget.method import METHODS, Data, Method, Tells
+from unlabel.forget.method import METHODS, Data, Method, Mode, Tells
 from unlabel.forget.work import Work, steady
 from unlabel.models.tops import Top
 
@@ -30,6 +31,14 @@ class Mask(Method):
     def tells(self) -> Tells:
         """Return that nothing but the request itself is told."""
         return Tells.of("", "")
+
+    def mode(self) -> Mode:
+        """Return that partners see nothing."""
+        return "hidden"
+
+    def account(self) -> Account | None:
+        """Return that nothing is sent about the request."""
+        return Account.nothing()
 
     def is_control(self) -> bool:
         """Return that nothing is forgotten."""

@@ -6,12 +6,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
+from unlabel.defend.accountant import Account
 from unlabel.forget.work import Work
 from unlabel.registry import Registry
 
-#: Which data a method must be given: a few public samples, training rows of the forgotten labels,
-#: those of the others, both, or none.
-Data = Literal["few-shot", "forgotten", "retained", "all", "nothing"]
+#: Which data a method must be given: a few public samples, all of them, training rows of the
+#: forgotten labels, those of the others, both, or none.
+Data = Literal["few-shot", "public", "forgotten", "retained", "all", "nothing"]
+
+#: What a request is to the partners. open: they can tell what it is about; deep: they can tell, and
+#: their bottoms forget too; hidden: they cannot tell, beyond what the accountant allows.
+Mode = Literal["open", "deep", "hidden"]
 
 #: Settings that the comparison may try for a method, its published ones among them.
 SWEEP = 4
@@ -90,6 +95,32 @@ class Method(ABC):
         That nobody has looked is no reason to think that it does not.
         """
         return False
+
+    def draws(self) -> bool:
+        """Return whether a few public samples are drawn for each request, by its label."""
+        return "public" in self.tells().rows
+
+    def mode(self) -> Mode:
+        """Return what the request is to the partners."""
+        return "open"
+
+    def is_silent(self) -> bool:
+        """Return whether nothing that partners see or keep depends on what is forgotten.
+
+        Then dropping an outcome can look to them like keeping it: their weights are the same.
+        """
+        return False
+
+    def account(self) -> Account | None:
+        """Return what one request can tell the partners at most, all of them together.
+
+        None where nothing is proved.
+        """
+        return None
+
+    def told(self) -> str:
+        """Return in words what it tells the passive parties, with the present settings."""
+        return self.discloses
 
     def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""

@@ -18,6 +18,8 @@ Robust = Literal["none", "drop", "weight"]
 SUSPECT = 0.1
 #: Samples a label that are looked at for each one that is wanted.
 SEEN = 5
+#: Samples of all labels that a request may look at where it looks at the same ones every time.
+MOST = 2000
 #: Embeddings nearer than this, relative to their length, are those of one sample held twice.
 SAME = 1e-5
 
@@ -49,6 +51,16 @@ class PublicSet:
         places = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
         ids = tuple(self.ids[place] for place in places.tolist())
         return replace(self, rows=self.rows[places], labels=self.labels[places], ids=ids)
+
+    def even(self, most: int = MOST) -> PublicSet:
+        """Return the same samples for every request: the first few of each label, in order.
+
+        Each label gives as many as the others may, so that no more than `most` come together.
+        """
+        known = self.labels.unique().tolist()
+        a_label = max(1, most // max(1, len(known)))
+        places = [(self.labels == label).nonzero()[:a_label, 0] for label in known]
+        return self.take(torch.cat(places).sort().values) if places else self
 
     def without(self, labels: Sequence[int]) -> PublicSet:
         """Return the samples of all other labels."""

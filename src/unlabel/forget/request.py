@@ -46,6 +46,7 @@ class Request:
     ids     of the people, likewise
     cover   key under which the cover of people is drawn: the same people, the same cover
     secret  passive parties are given a commitment in place of the names
+    hidden  nothing that they see may depend on what is forgotten, beyond a proved bound
     key     of the commitment; the active party's alone
     """
 
@@ -55,12 +56,13 @@ class Request:
     ids: tuple[str, ...] = ()
     cover: str = ""
     secret: bool = False
+    hidden: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
 
     def what(self) -> dict[str, Any]:
         """Return what is forgotten, in words."""
-        return {"labels": list(self.names)} if self.names else {"people": list(self.ids)}
+        return {"people": list(self.ids)} if self.ids else {"labels": list(self.names)}
 
     def commitment(self) -> str:
         """Return HMAC-SHA-256(key, what): it binds the active party and tells nobody the label.
@@ -83,6 +85,7 @@ class Request:
             "method": method,
             **self.what(),
             "secret": self.secret,
+            "hidden": self.hidden,
             "commitment": self.commitment(),
         }
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError, UnlabelError
-from unlabel.forget.method import Method, settings_of
+from unlabel.forget.method import Method, Mode, settings_of
 from unlabel.forget.request import Request
 from unlabel.forget.task import Task, Watch
 from unlabel.forget.work import Work
@@ -47,6 +47,9 @@ class Result:
     cover               rows among which people were asked for, 0 for whole labels
     control             whether nothing was to be learned, so that it cannot be committed
     still_known         whether more than a twentieth of the labels' test rows still go by them
+    mode                what the request was to the partners: open, deep or hidden
+    failed              why an outcome is no use, where a hidden request says so only here
+    privacy             the accountant's figures, None where nothing is proved
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
 
@@ -72,12 +75,16 @@ class Result:
     cover: int
     control: bool
     still_known: bool
+    mode: str
+    failed: str
+    privacy: dict[str, Any] | None
 
 
 def forget(
     task: Task, request: Request, method: Method, name: str, watch: Watch
-) -> tuple[Result, dict[str, dict[str, Tensor]]]:
-    """Carry a request out; return what it came to, and the active party's state from before.
+) -> tuple[Result, dict[str, dict[str, Tensor]], dict[str, list[dict[str, Any]]]]:
+    """Carry a request out; return what it came to, the active party's state from before, and when
+    which messages went to each party.
 
     Where it fails, every party is as it was before.
     """
@@ -100,7 +107,7 @@ def forget(
             with _timed(active, recorder) as worked:
                 method.run(work)
             now = _look(task)
-            _expect_alive(work, seen, now)
+            failed = _damage(method, work, seen, now)
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
@@ -132,13 +139,25 @@ def forget(
         suspects=tuple({**asdict(s), "label": task.names[s.label]} for s in shots.suspects),
         duplicates=shots.duplicates,
         drift_share=_share(before[1], drift, after[1]),
-        tells_partners=method.discloses,
+        tells_partners=method.told(),
         cover=len(work.among),
         # A run that left every answer as it was has learned nothing, whatever it was set to do.
-        control=method.is_control() or torch.equal(seen.logits, now.logits),
+        control=bool(failed) or method.is_control() or torch.equal(seen.logits, now.logits),
         still_known=not request.rows and (after[1] or 0.0) > KNOWN,
+        mode=method.mode(),
+        failed=failed,
+        privacy=_bound(method, len(task.names)),
     )
-    return result, saved
+    timelines = {party: found.timeline() for party, found in recorder.transcripts.items()}
+    return result, saved, timelines
+
+
+def _bound(method: Method, labels: int) -> dict[str, Any] | None:
+    """Return what the accountant says of a request, in figures and in words."""
+    told = method.account()
+    if told is None:
+        return None
+    return {**told.to_json(labels), "sentence": " ".join(told.sentences(labels))}
 
 
 def expect_fits(task: Task, request: Request, method: Method, name: str) -> None:
@@ -153,12 +172,31 @@ def expect_fits(task: Task, request: Request, method: Method, name: str) -> None
             f"Method '{name}' names the forgotten rows to every partner ({method.discloses}), so "
             f"the request would not be secret; choose another method or setting."
         )
+    if request.hidden:
+        expect_mode(method, name, "hidden")
+    task.expect_public(method)
     if method.people and task.public.disclosed:
         raise ForgetError(
             f"Method '{name}' compares with people nobody trained on, but the public set holds "
             f"training rows; give others with --public."
         )
     task.covers(request)
+
+
+def expect_mode(method: Method, name: str, mode: Mode) -> None:
+    """Raise where a method is to the partners something else than was asked for."""
+    if method.mode() == mode:
+        return
+    if mode == "hidden":
+        instead = "leave" if method.people else "choose `hidden`, or leave"
+        raise ForgetError(
+            f"Method '{name}' cannot be hidden: it tells the partners {method.discloses}; "
+            f"{instead} --mode hidden out."
+        )
+    raise ForgetError(
+        f"Expected a method of mode '{mode}' but '{name}' is of mode '{method.mode()}'; leave "
+        f"--mode or --method out."
+    )
 
 
 @dataclass(frozen=True)
@@ -176,30 +214,45 @@ def _look(task: Task) -> _Seen:
     return _Seen(logits, public.labels)
 
 
-def _expect_alive(work: Work, before: _Seen, after: _Seen) -> None:
-    """Raise where the retained samples changed sides.
+def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
+    """Return how many retained samples did not change sides, and how many must not have.
 
     A sample is called by the likeliest label that stays; but one that is called by a forgotten
     label only now has changed sides too. The agreement is a mean over
     the labels that samples got before, so that a model that calls everything by one name has
     1 / labels; it must be nearer to 1 than to that.
     """
-    gone = torch.tensor(list(work.gone))
+    gone = torch.tensor(list(work.gone), dtype=torch.int64)
     stay = ~torch.isin(before.labels, gone)
     was, now = (work.without(seen.logits)[stay].argmax(1) for seen in (before, after))
     said, says = (seen.logits[stay].argmax(1) for seen in (before, after))
     now = torch.where(torch.isin(said, gone), now, says)
     groups = was.unique().tolist()
-    if groups:
-        shares = [float((now[was == label] == label).float().mean()) for label in groups]
-        work.expect_alive(sum(shares) / len(shares), least=(1 + 1 / len(groups)) / 2)
+    if not groups:
+        return 1.0, 0.0
+    shares = [float((now[was == label] == label).float().mean()) for label in groups]
+    return sum(shares) / len(shares), (1 + 1 / len(groups)) / 2
+
+
+def _damage(method: Method, work: Work, before: _Seen, after: _Seen) -> str:
+    """Raise where a request has destroyed the rest; a hidden one says so and goes on.
+
+    That a request was given up half-way would tell the partners something about its label.
+    """
+    agreement, least = _agreement(work, before, after)
+    if method.mode() != "hidden":
+        work.expect_alive(agreement, least=least)
+    elif agreement < least and not work.wreck:
+        return (
+            f"Forgetting destroys the rest: only {agreement:.0%} of the retained public samples "
+            f"keep their label; roll the request back, and try again with other settings."
+        )
+    return ""
 
 
 def take_back(active: ActiveParty, request: str, saved: dict[str, dict[str, Tensor]]) -> None:
     """Return every party to its state from before a request."""
-    for half, learner in active.learners().items():
-        learner.settle()
-        learner.load_state(saved[half])
+    active.load_snapshot(saved)
     active.transport.ask(Rollback(0, request))
 
 

@@ -54,7 +54,7 @@ class Task:
 
     def shots(self, request: Request, method: Method) -> Shots:
         """Choose the few-shot samples of a request; none where the method looks at none."""
-        if "public" not in method.tells().rows:
+        if not method.draws():
             none = torch.empty(0, dtype=torch.int64, device=self.active.device)
             return Shots(self.public.table, none, none, none.float(), 0)
         return draw_shots(
@@ -69,6 +69,21 @@ class Task:
             key=request.key,
             again=self.again,
         )
+
+    def expect_public(self, method: Method) -> None:
+        """Raise where the public set lacks a label, and the method is to learn all it knows there.
+
+        The labels of the request count too: a refusal must not depend on which they are.
+        """
+        if method.needs() != "public":
+            return
+        there = {*self.public.labels.tolist(), *self.gone.labels}
+        missing = [name for number, name in enumerate(self.names) if number not in there]
+        if missing:
+            raise ForgetError(
+                f"The public set has no sample of label '{missing[0]}'; give more with --public, "
+                f"or none at all to use training rows."
+            )
 
     def work(self, request: Request, shots: Shots, watch: Watch) -> Work:
         """Return the request as work for a method."""
@@ -94,6 +109,7 @@ class Task:
             among=among.to(device),
             apart=apart.to(device),
             count=len(self.names),
+            key=request.key,
             watch=watch,
             training=self.training,
             wreck=self.wreck,

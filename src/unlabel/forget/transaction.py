@@ -7,8 +7,12 @@
     rollback   the active party notes it in its ledger: decided; then it drops its own staged
                version and tells the others
 
+A request that is silent (nothing that others see or keep depends on it) is dropped in the words in
+which it would be kept: the active party keeps its old models once more as the next version, which
+decides, and the others are told to commit the weights they had all along.
+
 A crash leaves one of four traces, and `recover` finishes what was decided:
-    the active party has a version that another lacks       the commit goes on
+    the active party has a version that another lacks       the commit, or silent drop, goes on
     the active party has staged what it noted as dropped    the rollback goes on
     a party has staged what the active party has not        that is rolled back
     the active party has staged what all others have too    nothing was decided; it waits
@@ -23,6 +27,7 @@ from typing import Any
 
 from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import write_atomically, writing
+from unlabel.forget.queue import QUEUE
 from unlabel.forget.request import Forgotten, Request
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
@@ -30,7 +35,7 @@ from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
 STILL_KNOWN = (
     "The label is still predicted for many of its test rows, so committing would enter a "
-    "forgetting that did not happen; roll the request back, or commit it with --anyway."
+    "forgetting that did not happen; roll the request back, or commit it with --force."
 )
 CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
 NOTHING = "No request is staged; run `unlabel forget` first."
@@ -79,13 +84,14 @@ class Transaction:
         """Raise where a decision was interrupted; the active party notes a commit last."""
         own, waiting = self.store.versions(), self.staged()
         if own:
-            request = self.store.facts(own[-1]).get("request")
-            noted = request is None or self._noted("commit", request)
+            facts = self.store.facts(own[-1])
+            request = facts.get("request")
+            noted = request is None or self._noted(_event(facts), request)
             # A version of training that somebody lost is no commit.
             lost = request is not None and own[-1] not in self.active.common_versions()
             if not noted or lost:
                 raise ForgetError(
-                    "A commit was interrupted; run `unlabel recover` on the run first."
+                    f"A {_event(facts)} was interrupted; run `unlabel recover` on the run first."
                 )
         if waiting is not None and self._noted("rollback", waiting["request"]):
             raise ForgetError("A rollback was interrupted; run `unlabel recover` on the run first.")
@@ -102,12 +108,16 @@ class Transaction:
         base: int | None,
         control: bool,
         still_known: bool = False,
+        silent: bool = False,
+        about: dict[str, Any] | None = None,
     ) -> None:
         """Have every party write its new weights aside; the active party last.
 
         base     the version the new weights were made from, which must still be the newest
         control  whether nothing was to be learned; such a request can only be rolled back
         still_known  whether the labels are still predicted; such a request needs a second word
+        silent       whether others may not see whether it is kept or dropped
+        about        what an audit needs to know of how it was made
         """
         common = self.active.common_versions()
         if base != common[-1]:
@@ -120,53 +130,58 @@ class Transaction:
         digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of request {request.id}.")
-        progress = facts.get("progress")
-        if progress is not None:
-            # The count of versions goes on from here; what was best before knows the label.
-            best = {
-                "best_version": None,
-                "best_accuracy": -1.0,
-                "best_epoch": len(progress["history"]),
-            }
-            progress = {**progress, **best, "version": version}
         self.store.staged.save(
             version,
             self.active.model_state(),
             {
                 **facts,
-                "progress": progress,
+                "progress": _continued(facts.get("progress"), version),
                 "parties": digests,
                 "request": request.id,
                 "control": control,
                 "still_known": still_known,
+                "silent": silent,
+                "dropped": False,
+                "about": about or {},
                 "note": request.own_note(method),
                 "forgotten": asdict(gone),
             },
         )
 
-    def commit(self, request: str | None = None, *, anyway: bool = False) -> str:
+    def commit(
+        self,
+        request: str | None = None,
+        *,
+        force: bool = False,
+        audit: dict[str, Any] | None = None,
+    ) -> str:
         """Decide for the staged request, and bring every party to it; return its id.
 
         Where a request is named, no other is decided on. One after which the labels are still
-        predicted is committed only `anyway`.
+        predicted is committed only by `force`. What an audit said is noted in the ledger.
         """
         facts = self._waiting(request)
         if facts["control"]:
             raise ForgetError(CONTROL)
-        if facts.get("still_known") and not anyway:
+        if facts.get("still_known") and not force:
             raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
         self.store.adopt(version, self.store.staged.digest(version))
-        self._finish_commit(version)
+        self._finish_commit(version, {"audit": audit} if audit else {})
         return str(facts["request"])
 
-    def _finish_commit(self, version: int) -> None:
+    def _finish_commit(self, version: int, also: dict[str, Any] | None = None) -> None:
         facts = self.store.facts(version)
         request, digests = facts["request"], facts["parties"]
+        # What a silent drop kept its old models in place of goes now.
+        self.store.adopt(version, self.store.digest(version))
         self.active.transport.tell(
             {p: Commit(0, request, version, digests[p]) for p in self.active.parties}
         )
-        self.ledger.append("commit", request, {**facts["note"], "heads": self._heads()})
+        if facts.get("dropped"):
+            self.drop_key(request)
+        note = {**facts["note"], **(also or {}), "heads": self._heads()}
+        self.ledger.append(_event(facts), request, note)
         self.active.restore(version)
 
     def _heads(self) -> dict[str, str]:
@@ -187,10 +202,36 @@ class Transaction:
         """Decide against the staged request, and have every party drop it; return its id."""
         facts = self._waiting(request)
         request = str(facts["request"])
+        if facts.get("silent"):
+            self._drop_silently(facts)
+            return request
         self.ledger.append("rollback", request, facts["note"])
         self._drop(request)
         self.active.transport.ask(Rollback(0, request))
         return request
+
+    def _drop_silently(self, facts: dict[str, Any]) -> None:
+        """Drop a request in the words in which it would be kept: others commit what they had.
+
+        Not a message is sent before that: a return to the old version would give it away.
+        """
+        version, base = self.store.staged.versions()[-1], self.store.versions()[-1]
+        tensors, before = self.store.load(base)
+        self.store.save(
+            version,
+            {name: tensors[name] for name in self.active.model_state()},
+            {
+                **before,
+                "progress": _continued(before.get("progress"), version),
+                **{name: facts[name] for name in ("parties", "request", "note")},
+                "control": False,
+                "still_known": False,
+                "about": {},
+                "silent": True,
+                "dropped": True,
+            },
+        )
+        self._finish_commit(version)
 
     def _drop(self, request: str) -> None:
         self.store.staged.keep(())
@@ -208,15 +249,21 @@ class Transaction:
         `also` removes what lies outside the parties' folders; the ledger's line comes last.
         """
         self.expect_settled()
-        committed = [e.request for e in self.ledger.entries() if e.event == "commit"]
-        if not committed:
-            raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
         version = self.active.common_versions()[-1]
-        self.active.transport.ask(Purge(0, committed[-1], version))
+        # To others a silent request that was dropped is a commit like any other: it has heads.
+        committed = [
+            e.request
+            for e in self.ledger.entries()
+            if e.event == "commit" or (e.event == "rollback" and "heads" in e.note)
+        ]
+        request = self.store.facts(version).get("request") or next(reversed(committed), None)
+        if request is None:
+            raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
+        self.active.transport.ask(Purge(0, request, version))
         self.store.keep((version,))
         self.store.staged.keep(())
         also()
-        self.ledger.append("purge", committed[-1], {"version": version, "heads": self._heads()})
+        self.ledger.append("purge", request, {"version": version, "heads": self._heads()})
         return version
 
     def recover(self) -> str:
@@ -230,7 +277,8 @@ class Transaction:
                     f"A party lost version {own[-1]}; restore its folder from a backup."
                 )
             self._finish_commit(own[-1])
-            return f"committed request {facts['request']}"
+            done = "rolled back" if facts.get("dropped") else "committed"
+            return f"{done} request {facts['request']}"
         if own and "request" in self.store.facts(own[-1]):
             # Everybody has the version, but a ledger's line may be missing; saying it again
             # changes nothing.
@@ -256,7 +304,7 @@ class Transaction:
         """Remove keys of requests that were not committed, and drafts that a crash left."""
         known = {e.request for e in self.ledger.entries() if e.event == "commit"} | {kept}
         for path in sorted((self.store.home / "secrets").glob("*.json*")):
-            if path.suffix == ".part" or path.stem not in known:
+            if path.suffix == ".part" or (path.stem not in known and path.name != QUEUE):
                 with writing(path):
                     path.unlink()
 
@@ -284,3 +332,19 @@ class Transaction:
 
 def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:
     return PartyStatus(versions[-1] if versions else None, versions, staged, ledger)
+
+
+def _event(facts: dict[str, Any]) -> Event:
+    """Return what a version that a request made is noted as."""
+    return "rollback" if facts.get("dropped") else "commit"
+
+
+def _continued(progress: dict[str, Any] | None, version: int) -> dict[str, Any] | None:
+    """Return the progress of a training at a version that is not of its making.
+
+    The count of versions goes on from here; what was best before may know the label, or be purged.
+    """
+    if progress is None:
+        return None
+    best = {"best_version": None, "best_accuracy": -1.0, "best_epoch": len(progress["history"])}
+    return {**progress, **best, "version": version}

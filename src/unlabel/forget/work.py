@@ -42,6 +42,7 @@ class Work:
     training   how the model was trained; `batch` and `seed` are its
     wreck      carry on where the rest is destroyed, to see how badly
     first      whether nothing was forgotten before
+    key        256 secret bits in hexadecimal, from which the request's noise is drawn
     watch      told the step, the most steps and a figure, at every look
     steps      taken since the last `tune`; `total` counts all
     """
@@ -57,6 +58,7 @@ class Work:
     among: Tensor
     apart: Tensor
     count: int
+    key: str = field(default="00" * 32, repr=False)
     watch: Callable[[int, int, str], None] = watch_nothing
     training: TrainSettings = field(default_factory=TrainSettings)
     wreck: bool = False

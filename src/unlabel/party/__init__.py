@@ -1,6 +1,6 @@
 """Who owns what: passive parties (features, bottom), the active party (labels, top)."""
 
-from unlabel.party import serving, shaping, staging  # register the handlers of messages
+from unlabel.party import attesting, serving, shaping, staging  # register the handlers of messages
 from unlabel.party.active import ActiveParty, describe
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
@@ -10,7 +10,7 @@ from unlabel.party.ledger import Ledger, LedgerEntry
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
-from unlabel.party.protocols import Filter, Handler, handles
+from unlabel.party.protocols import Filter, Filters, Handler, handles
 from unlabel.party.randomness import Stream, keyed_order, own_randomness
 from unlabel.party.rewriting import REMEMBERED
 
@@ -21,6 +21,7 @@ __all__ = [
     "Bottom",
     "CheckpointStore",
     "Filter",
+    "Filters",
     "Guard",
     "Handler",
     "Learner",
@@ -32,6 +33,7 @@ __all__ = [
     "Policy",
     "Precision",
     "Stream",
+    "attesting",
     "describe",
     "handles",
     "keyed_order",

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
@@ -18,7 +19,7 @@ from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
 from unlabel.party.learner import Learner
 from unlabel.party.ledger import Ledger
-from unlabel.party.protocols import Filter
+from unlabel.party.protocols import Filter, Filters
 from unlabel.party.randomness import own_randomness
 from unlabel.wire import (
     Describe,
@@ -59,6 +60,7 @@ class ActiveParty:
         own: Bottom | None = None,
         store: CheckpointStore | None = None,
         filters: Sequence[Filter] = (),
+        filter_seed: int | None = None,
         most_rows: int = PREDICTED_ROWS,
     ) -> None:
         self.labels = labels.to(top.place.device)
@@ -67,7 +69,7 @@ class ActiveParty:
         self.transport = transport
         self.own = own
         self.store = store
-        self.filters = tuple(filters)
+        self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
         self.ledger = Ledger(store.home) if store is not None else None
 
@@ -196,10 +198,7 @@ class ActiveParty:
 
     def _tell(self, messages: Mapping[str, Message]) -> None:
         """Send each party its gradients, as the filters leave them."""
-        told = dict(messages)
-        for each in self.filters:
-            told = {party: each(message) for party, message in told.items()}
-        self.transport.tell(told)
+        self.transport.tell({party: self.filters(m, party) for party, m in messages.items()})
 
     @torch.no_grad()
     def embeddings(
@@ -246,8 +245,8 @@ class ActiveParty:
         self.keep((version, *also))
 
     def restore(self, version: int) -> dict[str, Any]:
-        """Bring all parties to one version; return the facts kept with it."""
-        store = self.versions_store()
+        """Bring all parties to one version, or to one that is staged; return its facts."""
+        store = self.versions_store().shelf_of(version)
         facts = store.facts(version)
         if self.own is not None and facts.get("features") != self.own.features_digest():
             raise CheckpointError(
@@ -335,6 +334,12 @@ class ActiveParty:
             half: {name: tensor.detach().clone() for name, tensor in learner.state().items()}
             for half, learner in self.learners().items()
         }
+
+    def load_snapshot(self, saved: dict[str, dict[str, Tensor]]) -> None:
+        """Return the active party's own models to a snapshot."""
+        for half, learner in self.learners().items():
+            learner.settle()
+            learner.load_state(saved[half])
 
     def _load(self, tensors: dict[str, Tensor]) -> None:
         for half, learner in self.learners().items():

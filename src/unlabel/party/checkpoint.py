@@ -23,6 +23,8 @@ from unlabel.errors import CheckpointError
 from unlabel.files import sha256, sync_folder, write_atomically, writing
 
 SCHEMA = 1
+#: The shelf of what a request has made and nobody has decided on yet.
+STAGED = "staged"
 
 
 class CheckpointStore:
@@ -40,7 +42,11 @@ class CheckpointStore:
     @property
     def staged(self) -> CheckpointStore:
         """The shelf of versions to be: what a request has made and nobody has decided on yet."""
-        return CheckpointStore(self.home, party=self.party, model=self.model, shelf="staged")
+        return CheckpointStore(self.home, party=self.party, model=self.model, shelf=STAGED)
+
+    def shelf_of(self, version: int) -> CheckpointStore:
+        """Return the shelf that a version stands on: this one, unless it is only staged."""
+        return self.staged if version in self.staged.versions() else self
 
     def adopt(self, version: int, digest: str) -> None:
         """Make a staged version one of these; where that is done already, nothing happens.
@@ -71,12 +77,14 @@ class CheckpointStore:
     def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> str:
         """Keep a state under a number; return the digest of its tensors."""
         data = save({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()})
+        made_from = {"follows": self._newest_before(version)} if self.folder.name == STAGED else {}
         manifest = {
             "schema": SCHEMA,
             "party": self.party,
             "model": self.model,
             "version": version,
             "sha256": sha256(data),
+            **made_from,
             "facts": facts,
             "written_by": f"unlabel {__version__}",
         }
@@ -88,6 +96,24 @@ class CheckpointStore:
     def digest(self, version: int) -> str:
         """Return the digest that `save` returned for a version."""
         return str(self._read_manifest(version)["sha256"])
+
+    def change(self, version: int) -> list[str]:
+        """Return the digests of the version a request began with, and of this one that it made.
+
+        The former may be gone by now; its digest was noted when this one was staged. It is empty
+        where that is not known.
+        """
+        manifest = self._read_manifest(version)
+        return [str(manifest.get("follows", "")), str(manifest["sha256"])]
+
+    def _newest_before(self, version: int) -> str:
+        """Return the digest of the newest version that is older, empty if there is none."""
+        shelf = CheckpointStore(self.home, party=self.party, model=self.model)
+        older = [number for number in shelf.versions() if number < version]
+        try:
+            return shelf.digest(older[-1]) if older else ""
+        except CheckpointError:  # a damaged one is named where it is used, not here
+            return ""
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return what was noted with a version."""

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from unlabel.data import ACTIVE
 from unlabel.errors import PartyRefused, WireError
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger
 from unlabel.party.policy import Guard, Policy
-from unlabel.party.protocols import Filter, handler_of
+from unlabel.party.protocols import Filter, Filters, handler_of
 from unlabel.wire import Limits, Message, Mode, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
 from unlabel.wire.messages import MAX_TEXT
@@ -58,6 +59,7 @@ class PassiveParty:
         policy: Policy | None = None,
         store: CheckpointStore | None = None,
         filters: Sequence[Filter] = (),
+        filter_seed: int | None = None,
         transcript: Transcript | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -66,7 +68,7 @@ class PassiveParty:
         self.width = width
         self.guard = Guard(policy or Policy())
         self.store = store
-        self.filters = tuple(filters)
+        self.filters = Filters(name, tuple(filters), filter_seed)
         self.transcript = transcript
         self.limits = limits
         self.ledger = Ledger(store.home) if store is not None else None
@@ -98,8 +100,7 @@ class PassiveParty:
             answer = handler(self, message)
         except PartyRefused as error:
             answer = self._refuse(message, str(error))
-        for each in self.filters:
-            answer = each(answer)
+        answer = self.filters(answer, ACTIVE)
         if self.transcript is not None:
             self.transcript.log("sent", answer)
         return answer

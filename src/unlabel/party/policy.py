@@ -17,7 +17,7 @@ from unlabel.wire import MESSAGES, Draft, Embed, Gradients, Message, Prepare, We
 SERVES = (
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
     *("Weigh", "Track", "Draft", "Rewrite"),
-    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status"),
+    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
 )
 
 DIVERGED = "its weights have diverged and are not finite; restore a version."

@@ -157,9 +157,10 @@ def save(party: PassiveParty, message: Save) -> Message:
 
 @handles(Restore)
 def restore(party: PassiveParty, message: Restore) -> Message:
-    """Return to a version on disk, if it is the one that was saved with the others."""
+    """Go to a version on disk, staged or not, if it is the one that was saved with the others."""
     store = store_of(party)
     try:
+        store = store.shelf_of(message.version)
         if message.digest and store.digest(message.version) != message.digest:
             raise PartyRefused(
                 f"its version {message.version} is not the one that was saved with the others'."

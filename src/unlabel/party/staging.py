@@ -123,7 +123,12 @@ def commit(party: PassiveParty, message: Commit) -> Message:
             party.store.adopt(message.version, message.digest)
             if party.ledger is not None:
                 note = party.store.facts(message.version)["note"]
-                party.ledger.append("commit", message.request, note)
+                # A purge takes the weights away; what they were can still be attested.
+                made = {
+                    "version": message.version,
+                    "weights": party.store.change(message.version),
+                }
+                party.ledger.append("commit", message.request, {**note, **made})
         except CheckpointError as error:
             raise PartyRefused(str(error)) from error
         except RunError as error:

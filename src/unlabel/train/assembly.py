@@ -47,6 +47,8 @@ def build_passive(
         width=embedding_width(bottom.module, features.shape),
         policy=config.policy_of(name),
         store=store,
+        filters=config.defences_of(name),
+        filter_seed=config.defend.seed,
         transcript=Transcript(path=path) if record else None,
     )
 
@@ -83,6 +85,8 @@ def build_active(
         transport=transport,
         own=own,
         most_rows=most,
+        filters=config.defences_of(ACTIVE),
+        filter_seed=config.defend.seed,
         store=CheckpointStore(folder, party=ACTIVE, model=model) if folder else None,
     )
 

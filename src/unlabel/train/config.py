@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unlabel.data import FeatureChoice, Parties, SplitKind
 from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
+from unlabel.defend import Defence, DefendSettings
+from unlabel.defend.settings import named_defences
 from unlabel.errors import SettingsError
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
+from unlabel.signing import PUBLIC, is_hex
+from unlabel.train.demands import AuditSettings
 from unlabel.train.settings import TrainSettings
 
 FORBID = {"extra": "forbid"}
+
+
+def check_trust(trust: Mapping[str, str]) -> None:
+    """Raise unless every key of a party is a public Ed25519 key in hexadecimal."""
+    for party, key in trust.items():
+        if not is_hex(key, PUBLIC):
+            raise SettingsError(
+                f"Expected `trust.{party}` to be a public key of {PUBLIC} small hexadecimal "
+                f"digits but got '{str(key)[:40]}'."
+            )
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class PassiveTable:
     features  rest (every other column) or the names of columns
     bottom    its bottom model, where it differs from the others'
     policy    its own rules, where they differ from the defaults
+    defend    what it applies to the embeddings it sends, where that differs from the others'
     """
 
     name: str
@@ -51,11 +67,13 @@ class PassiveTable:
     features: FeatureChoice = "rest"
     bottom: str | None = None
     policy: Policy | None = None
+    defend: list[str] | None = None
 
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        named_defences("passive.defend", self.defend or [], "embeddings")
         if self.name == ACTIVE:
             raise SettingsError(f"Expected a passive party to have another name than '{ACTIVE}'.")
 
@@ -74,7 +92,10 @@ class RunConfig:
     model        which models
     train        how to train
     policy       the passive parties' rules
+    defend       what the parties apply to what they send
+    audit        what a request must reach to be committed
     code         folder of your own models' modules; that of the configuration file by default
+    trust        public signing keys of the parties by name, against which certificates are checked
     """
 
     data: str | None = None
@@ -87,11 +108,15 @@ class RunConfig:
     model: ModelSettings = field(default_factory=ModelSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     policy: Policy = field(default_factory=Policy)
+    defend: DefendSettings = field(default_factory=DefendSettings)
+    audit: AuditSettings = field(default_factory=AuditSettings)
     code: Path | None = None
+    trust: dict[str, str] = field(default_factory=dict)
 
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
+        check_trust(self.trust)
         if self.data is not None:
             if self.active is not None or self.passive:
                 raise SettingsError(
@@ -133,3 +158,11 @@ class RunConfig:
         """Return a passive party's policy."""
         own = {p.name: p.policy for p in self.passive if p.policy is not None}
         return own.get(party, self.policy)
+
+    def defences_of(self, party: str) -> tuple[Defence, ...]:
+        """Return what a party applies to what it sends, in order."""
+        if party == ACTIVE:
+            return named_defences("defend.gradients", self.defend.gradients, "gradients")
+        own = {p.name: p.defend for p in self.passive if p.defend is not None}
+        words = own.get(party, self.defend.embeddings)
+        return named_defences("defend.embeddings", words, "embeddings")

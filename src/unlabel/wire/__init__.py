@@ -4,6 +4,8 @@ from unlabel.wire.codec import DEFAULT_LIMITS, Limits, decode, encode, encoded_s
 from unlabel.wire.local import Endpoint, LocalTransport
 from unlabel.wire.messages import (
     MESSAGES,
+    Attest,
+    Attestation,
     Commit,
     Describe,
     Description,
@@ -40,6 +42,8 @@ from unlabel.wire.transport import Transport
 __all__ = [
     "DEFAULT_LIMITS",
     "MESSAGES",
+    "Attest",
+    "Attestation",
     "Commit",
     "Describe",
     "Description",

@@ -241,6 +241,13 @@ class Status(Message):
     """Ask which versions the party has, what it has staged, and what it remembers."""
 
 
+@dataclass(frozen=True, eq=False)
+class Attest(Message):
+    """Ask the party to sign what its own files say of a request that was committed."""
+
+    request: str
+
+
 # Answers, from a passive party to the active one.
 
 
@@ -285,6 +292,20 @@ class Standing(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class Attestation(Message):
+    """What the party states about a request, under its own signature.
+
+    part       canonical JSON, written by the party (see docs/certificate.md)
+    key        its public Ed25519 key, in hexadecimal
+    signature  of the bytes of `part`, in hexadecimal
+    """
+
+    part: str
+    key: str
+    signature: str
+
+
+@dataclass(frozen=True, eq=False)
 class Done(Message):
     """The request was carried out and there is nothing to tell."""
 
@@ -300,8 +321,8 @@ MESSAGES: dict[str, type[Message]] = {
     kind.__name__: kind
     for kind in (
         *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
-        *(Weigh, Track, Tune, Draft, Rewrite, Stage, Commit, Rollback, Purge, Status),
-        *(Description, Embeddings, Saved, Standing, Done, Refused),
+        *(Weigh, Track, Tune, Draft, Rewrite, Stage, Commit, Rollback, Purge, Status, Attest),
+        *(Description, Embeddings, Saved, Standing, Attestation, Done, Refused),
     )
 }
 

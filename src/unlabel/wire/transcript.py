@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -23,13 +24,17 @@ BLOCK = 256
 
 @dataclass(frozen=True)
 class Entry:
-    """One message as a passive party saw it: `received` from, or `sent` to, the active party."""
+    """One message as a passive party saw it: `received` from, or `sent` to, the active party.
+
+    at  seconds by a clock that only runs forward; it is not kept in files
+    """
 
     direction: Direction
     step: int
     kind: str
     shapes: dict[str, list[int]]
     bytes: int
+    at: float = field(default=0.0, compare=False)
     tensors: dict[str, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def to_json(self) -> str:
@@ -61,6 +66,7 @@ class Transcript:
             kind=kind_of(message),
             shapes={name: list(tensor.shape) for name, tensor in tensors.items()},
             bytes=encoded_size(message),
+            at=time.monotonic(),
             # A clone: the local transport hands over memory that its owner may write again.
             tensors={k: v.detach().clone() for k, v in tensors.items()}
             if self._keep_tensors
@@ -88,6 +94,25 @@ class Transcript:
         if self._path is not None:
             with writing(self._path):
                 self._path.unlink(missing_ok=True)
+
+    def timeline(self, most: int = 300) -> list[dict[str, Any]]:
+        """Return when what went, in no more than `most` entries: neighbours are put together."""
+        start = self.entries[0].at if self.entries else 0.0
+        group = -(-len(self.entries) // most) if self.entries else 1
+        found = []
+        for direction in ("received", "sent"):
+            own = [entry for entry in self.entries if entry.direction == direction]
+            for place in range(0, len(own), group):
+                some = own[place : place + group]
+                found.append(
+                    {
+                        "at": round(some[0].at - start, 4),
+                        "direction": direction,
+                        "kind": some[0].kind,
+                        "bytes": sum(entry.bytes for entry in some),
+                    }
+                )
+        return sorted(found, key=lambda line: float(str(line["at"])))
 
     def total_bytes(self, direction: Direction) -> int:
         """Return the bytes that went in one direction."""

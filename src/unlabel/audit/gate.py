@@ -1,0 +1,248 @@
+"""The gate: levels of forgetting, not a stamp.
+
+output  the predictions are those of a model that never had the label; hiding an output is enough
+top     the active party's model has lost the label too: its own score ranks the label's samples no
+        better and no worse than a retrained model's does, and no edit of the output biases brings
+        the label back
+deep    every party's bottom has: residual knowledge and the cost of relearning are near those of
+        retrained models
+
+A level holds where none of its findings, and none of a level above it, fails or is unknown, except
+that a measure which cannot tell the original from retrained models on these data says nothing, as
+long as another one of the same level does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from unlabel.audit.measure import LEVELS, Figure, Level
+from unlabel.audit.residual import ERRORS, residual_knowledge, standard_error
+from unlabel.audit.verdict import Finding, Ruling
+from unlabel.train.demands import AuditSettings
+
+Measures = Mapping[str, Mapping[str, Any]]
+
+#: Probes whose residual knowledge is judged.
+PROBES = ("probe-linear", "probe-mlp", "probe-nearest")
+#: Where a score ranks well enough, either way, to look like knowledge without a retrained model.
+KNOWS = 0.8
+#: An interval of residual knowledge that reaches further than this to either side decides nothing.
+UNSURE = 0.5
+NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
+
+
+def judge(measures: Measures, limits: AuditSettings) -> list[Finding]:
+    """Return a finding for everything that decides a level."""
+    return [
+        _forgotten(measures, limits),
+        _retained(measures, limits),
+        _membership(measures, limits),
+        _rank(measures, limits),
+        _revival(measures, limits),
+        *_residuals(measures, limits),
+        _relearning(measures, limits),
+    ]
+
+
+def level_of(findings: list[Finding]) -> Level | Literal["none"]:
+    """Return the deepest level that holds.
+
+    >>> passed = Finding("output", "forgotten-accuracy", "pass", "")
+    >>> level_of([passed, Finding("top", "rank", "fail", "")])
+    'output'
+    """
+    reached: Level | Literal["none"] = "none"
+    for level in LEVELS:
+        rulings = [finding.ruling for finding in findings if finding.level == level]
+        said = [ruling for ruling in rulings if ruling != "unknown"]
+        if not said or "fail" in said:
+            break
+        reached = level
+    return reached
+
+
+def _figure(measures: Measures, name: str, model: str) -> Figure | None:
+    """Return what a measure says of a model, None where it was not measured or is undefined."""
+    found = measures.get(name, {}).get("values", {}).get(model)
+    if not found or found["value"] is None:
+        return None
+    return Figure(found["value"], found["low"], found["high"], found["detail"])
+
+
+def _each(measures: Measures, name: str, model: str, party: str = "") -> list[Figure]:
+    """Return the figures of all seeds of a model, of one party's embeddings or of all."""
+    found = measures.get(name, {}).get("values", {}).get(model) or {}
+    each = [item["parties"].get(party) if party else item for item in found.get("each", [])]
+    return [
+        Figure(item["value"], item["low"], item["high"])
+        for item in each
+        if item is not None and item["value"] is not None
+    ]
+
+
+def _ruled(excess: float, limit: float) -> Ruling:
+    """Return pass up to a limit, warn up to twice of it, fail beyond.
+
+    >>> _ruled(0.01, 0.02), _ruled(0.03, 0.02), _ruled(0.05, 0.02)
+    ('pass', 'warn', 'fail')
+    """
+    return "pass" if excess <= limit else "warn" if excess <= 2 * limit else "fail"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _forgotten(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "forgotten-accuracy"
+    now = _figure(measures, name, "forgotten")
+    if now is None or now.value is None:
+        return Finding("output", name, "unknown", "There are no test rows of the label.")
+    ruling = _ruled(now.value, limits.forgotten)
+    sentence = f"{_percent(now.value)} of the label's test rows are still called by it."
+    return Finding("output", name, ruling, sentence)
+
+
+def _retained(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "retained-accuracy"
+    now = _figure(measures, name, "forgotten")
+    aim, whose = _figure(measures, name, "retrained"), "retrained models"
+    if aim is None:
+        aim, whose = _figure(measures, name, "original"), "the original"
+    if now is None or aim is None or now.value is None or aim.value is None:
+        return Finding("output", name, "unknown", "There is nothing to compare accuracy with.")
+    ruling = _ruled(aim.value - now.value, limits.retained)
+    sentence = (
+        f"The other labels are predicted with {_percent(now.value)} accuracy; {whose} "
+        f"reach{'es' if whose == 'the original' else ''} {_percent(aim.value)}."
+    )
+    return Finding("output", name, ruling, sentence)
+
+
+def _membership(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "membership"
+    now, aim = (_figure(measures, name, model) for model in ("forgotten", "retrained"))
+    if now is None or now.value is None or aim is None or aim.value is None:
+        sentence = f"Whether the attack succeeds as often as it should is unknown: {NO_RETRAINED}."
+        return Finding("output", name, "unknown", sentence)
+    # Retrained models differ among themselves; nobody is asked to be nearer than they are.
+    spread = max((abs(value - aim.value) for value in _seeds(measures, name)), default=0.0)
+    ruling = _ruled(abs(now.value - aim.value) - spread, limits.membership)
+    sentence = (
+        f"The membership attack calls {_percent(now.value)} of the forgotten training rows "
+        f"members, against {_percent(aim.value)} in retrained models."
+    )
+    return Finding("output", name, ruling, sentence)
+
+
+def _seeds(measures: Measures, name: str) -> list[float]:
+    found = measures[name]["values"].get("retrained") or {}
+    return [value for value in found.get("seeds", []) if value is not None]
+
+
+def _apart(measures: Measures, name: str) -> bool:
+    """Return whether original and retrained models differ by three standard errors."""
+    original = _figure(measures, name, "original")
+    retrained = _each(measures, name, "retrained")
+    if original is None or not retrained:
+        return False
+    return residual_knowledge(original, original, retrained).value is not None
+
+
+def _indistinct(level: Level, name: str) -> Finding:
+    sentence = (
+        f"Nothing follows: on these data the original and retrained models differ by less than "
+        f"{ERRORS:g} standard errors."
+    )
+    return Finding(level, name, "unknown", sentence)
+
+
+def _rank(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "rank"
+    now = _figure(measures, name, "forgotten")
+    if now is None or now.value is None:
+        return Finding("top", name, "unknown", "There are no test rows to rank.")
+    said = f"The label's own score ranks its samples with an area of {now.value:.2f}"
+    seeds = _seeds(measures, name)
+    if not seeds:
+        clear = 1 - KNOWS <= now.value <= KNOWS
+        sentence = f"{said} (0.5 is chance); what a retrained model would have is unknown."
+        return Finding("top", name, "warn" if clear else "fail", sentence)
+    if _figure(measures, name, "original") is not None and not _apart(measures, name):
+        return _indistinct("top", name)
+    # At chance it knows nothing, and what retrained models have any model would have.
+    low, high = min(0.5, *seeds), max(0.5, *seeds)
+    excess = max(low - now.value, now.value - high)
+    sentence = f"{said}; between chance and retrained models lie {low:.2f} to {high:.2f}."
+    return Finding("top", name, _ruled(excess, limits.rank), sentence)
+
+
+def _revival(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "revival"
+    now, seeds = _figure(measures, name, "forgotten"), _seeds(measures, name)
+    if now is None or now.value is None:
+        return Finding("top", name, "unknown", "There are no test rows to bring back.")
+    said = f"The best edit of the output biases brings {_percent(now.value)} of the label back"
+    if not seeds:
+        sentence = f"{said}, net of false alarms; whether that is much is unknown: {NO_RETRAINED}."
+        return Finding("top", name, "unknown", sentence)
+    if _figure(measures, name, "original") is not None and not _apart(measures, name):
+        return _indistinct("top", name)
+    ruling = _ruled(now.value - max(seeds), limits.revival)
+    sentence = f"{said}, net of false alarms; in retrained models up to {_percent(max(seeds))}."
+    return Finding("top", name, ruling, sentence)
+
+
+def _residuals(measures: Measures, limits: AuditSettings) -> list[Finding]:
+    """Return what every probe says of the embeddings of all parties and of each alone."""
+    found = []
+    for name in PROBES:
+        detail = (measures.get(name, {}).get("values", {}).get("forgotten") or {}).get("detail", {})
+        parties = ["", *detail.get("parties", {})]
+        found += [_residual(measures, name, party, limits) for party in parties]
+    return found
+
+
+def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) -> Finding:
+    whose = f"party '{party}'" if party else "all parties together"
+    one = {model: _each(measures, name, model, party) for model in ("forgotten", "original")}
+    retrained = _each(measures, name, "retrained", party)
+    if not one["forgotten"] or not one["original"] or not retrained:
+        missing = "the original model is gone" if not one["original"] else NO_RETRAINED
+        sentence = f"What the embeddings of {whose} still know is unknown: {missing}."
+        return Finding("deep", name, "unknown", sentence)
+    known = residual_knowledge(one["forgotten"][0], one["original"][0], retrained)
+    if known.value is None:
+        return _indistinct("deep", name)
+    error = standard_error(known) or 0.0
+    ruling = _ruled(abs(known.value) - 2 * error, limits.residual)
+    if ruling != "fail" and 2 * error > UNSURE:
+        ruling = "unknown"
+    sentence = (
+        f"The embeddings of {whose} know {_percent(known.value)} +- {_percent(2 * error)} of what "
+        f"the original knew beyond retrained models."
+    )
+    return Finding("deep", name, ruling, sentence)
+
+
+def _relearning(measures: Measures, limits: AuditSettings) -> Finding:
+    name = "relearning"
+    now, before = (_figure(measures, name, model) for model in ("forgotten", "original"))
+    seeds = _seeds(measures, name)
+    if not seeds or before is None or before.value is None:
+        sentence = f"Whether the label comes back too easily is unknown: {NO_RETRAINED}."
+        return Finding("deep", name, "unknown", sentence)
+    aim = sum(seeds) / len(seeds)
+    if not _apart(measures, name):
+        return _indistinct("deep", name)
+    if now is None or now.value is None:
+        sentence = "The label did not come back on frozen embeddings within the steps tried."
+        return Finding("deep", name, "pass", sentence)
+    missing = 1 - now.value / aim if aim else 0.0
+    sentence = (
+        f"On frozen embeddings the label is back after {now.value:.0f} steps; retrained models "
+        f"need {aim:.0f}, the original {before.value:.0f}."
+    )
+    return Finding("deep", name, _ruled(missing, limits.relearning), sentence)

@@ -1,0 +1,279 @@
+"""A federation's audits: look at the models of a request, measure, and name the level reached."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import nn
+
+from unlabel._version import __version__
+from unlabel.audit import Part, Seen, Verdict, look
+from unlabel.audit.compare import Watch, compare, watch_nothing
+from unlabel.audit.gate import NO_RETRAINED, judge, level_of
+from unlabel.audit.pictures import picture_data
+from unlabel.data import ACTIVE
+from unlabel.errors import ForgetError, RunError
+from unlabel.files import sha256, write_atomically
+from unlabel.forget import Forgotten, Transaction
+from unlabel.forget.transaction import NOTHING
+from unlabel.models.tops import Top
+from unlabel.train import AuditSettings, assemble
+
+if TYPE_CHECKING:
+    from unlabel.federation import Federation
+
+#: Where the active party keeps the last audit, and what it saw of retrained models.
+AUDIT, RETRAINED = "audit.json", "retrained"
+NEEDS_FOLDER = "An audit compares versions, which a federation in memory does not keep."
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request to be audited: its facts, and the versions before and after it.
+
+    before  None where it was purged
+    """
+
+    facts: dict[str, Any]
+    state: str
+    before: int | None
+    after: int
+
+    @property
+    def request(self) -> str:
+        """The id of the request."""
+        return str(self.facts["request"])
+
+
+def find_case(federation: Federation) -> Case:
+    """Return the request that waits, else the last one that was committed."""
+    if federation.folder is None:
+        raise ForgetError(NEEDS_FOLDER)
+    federation.catch_up()
+    transaction = Transaction(federation.active)
+    transaction.expect_together()
+    versions = federation.active.common_versions()
+    waiting = transaction.staged()
+    if waiting is not None:
+        after = transaction.store.staged.versions()[-1]
+        return Case(waiting, "staged", versions[-1], after)
+    facts = federation.active.facts(versions[-1]) if versions else {}
+    if "request" not in facts:
+        raise ForgetError(f"There is nothing to audit. {NOTHING}")
+    if facts.get("dropped"):
+        raise ForgetError(f"The last request was rolled back. {NOTHING}")
+    return Case(facts, "committed", versions[-2] if len(versions) > 1 else None, versions[-1])
+
+
+def audit(
+    federation: Federation,
+    *,
+    retrained: int = 0,
+    demand: AuditSettings | None = None,
+    watch: Watch = watch_nothing,
+) -> Verdict:
+    """Judge the staged request, or the last one that was committed, and keep the verdict.
+
+    retrained  how many models to retrain without the labels and to compare with; those of an
+               earlier audit are used again. It needs all parties' data in this process
+    demand     thresholds, where they differ from the run's own
+    """
+    started = time.monotonic()
+    case = find_case(federation)
+    note = case.facts["note"]
+    names = tuple(str(name) for name in note.get("labels", ()))
+    if not names:
+        raise ForgetError(
+            "An audit judges the forgetting of whole labels; for people, `unlabel forget` itself "
+            "says what became of their labels."
+        )
+    labels = tuple(federation.labels.index(name) for name in names)
+    limits = demand or federation.config.audit
+    models = _models(federation, case, labels)
+    references = _references(federation, case, retrained, watch)
+    seen: dict[str, list[Seen]] = {name: [one] for name, one in models.items()}
+    if references:
+        seen["retrained"] = references
+    measures = compare(seen, labels, watch=watch)
+    findings = judge(measures, limits)
+    about = case.facts.get("about", {})
+    first = {name: several[0] for name, several in seen.items()}
+    verdict = Verdict(
+        request=case.request,
+        labels=names,
+        people=0,
+        state=case.state,
+        mode=str(about.get("mode", "open")),
+        method=str(note.get("method", "")),
+        settings=about.get("settings", {}),
+        level=level_of(findings),
+        demanded=limits.demand,
+        findings=tuple(findings),
+        measures=measures,
+        pictures=picture_data(first, labels, federation.labels),
+        privacy=_privacy(about, len(federation.labels)),
+        messages=about.get("messages", {}),
+        unknown=tuple(_unknown(case, models, references)),
+        thresholds=asdict(limits),
+        facts=_facts(federation, about, len(references), time.monotonic() - started),
+    )
+    path = audit_path(federation)
+    write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
+    return verdict
+
+
+def audit_path(federation: Federation) -> Path:
+    """Return where the last audit is kept: with the active party, since it names the labels."""
+    if federation.folder is None:
+        raise ForgetError(NEEDS_FOLDER)
+    return federation.folder / ACTIVE / AUDIT
+
+
+def audited(federation: Federation, request: str) -> dict[str, Any] | None:
+    """Return the level that an audit found for a request and the one it demanded, if any did."""
+    path = audit_path(federation)
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_bytes())
+        about = {name: str(found[name]) for name in ("request", "level", "demanded")}
+        passed = bool(found["passed"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"'{path}' cannot be read; run `unlabel audit` again.") from error
+    if about.pop("request") != request:
+        return None
+    return {**about, "passed": passed}
+
+
+def _models(federation: Federation, case: Case, labels: tuple[int, ...]) -> dict[str, Seen]:
+    """Look at the models before and after; the same messages whatever the labels are."""
+    active = federation.active
+    found: dict[str, Seen] = {}
+    try:
+        for name, version in (("original", case.before), ("forgotten", case.after)):
+            if version is not None:
+                active.restore(version)
+                found[name] = _look(federation, case)
+    finally:
+        federation.catch_up(afresh=True)
+    if "original" in found:
+        found["mask"] = found["original"].masked(labels)
+    return found
+
+
+def _look(federation: Federation, case: Case) -> Seen:
+    """Return what is seen of the present model, without labels that were forgotten earlier."""
+    seen = look(federation.active, federation.holdings.rows, federation.labels)
+    earlier = _earlier(federation, case).labels
+    return replace(seen, train=seen.train.without(earlier), test=seen.test.without(earlier))
+
+
+def _earlier(federation: Federation, case: Case) -> Forgotten:
+    """Return what was forgotten before the request."""
+    gone = Forgotten.from_facts(case.facts)
+    labels = {federation.labels.index(name) for name in case.facts["note"].get("labels", ())}
+    return replace(gone, labels=tuple(n for n in gone.labels if n not in labels))
+
+
+def _references(federation: Federation, case: Case, wanted: int, watch: Watch) -> list[Seen]:
+    """Return what is seen of retrained models: those that are kept, and as many as are wanted."""
+    assert federation.folder is not None
+    holdings, config = federation.holdings, federation.config
+    gone = Forgotten.from_facts(case.facts)
+    about = json.dumps([holdings.digest(), asdict(gone), asdict(config.train)], sort_keys=True)
+    folder = federation.folder / ACTIVE / RETRAINED / sha256(about.encode())[:12]
+    found = []
+    for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
+        path = folder / f"{number}.safetensors"
+        if not path.exists():
+            watch(number, wanted, f"retraining {number + 1} of {wanted}")
+            seed = config.train.seed + number
+            own = replace(config, train=replace(config.train, seed=seed, patience=0))
+            # The rows stay: another seed for the models, the same data to judge them on.
+            parts = replace(holdings, config=own)
+            active, passives = assemble(parts)
+            again = type(federation)(parts, active, passives)
+            again.forgotten = gone
+            again.train()
+            seen = _look(again, case)
+            write_atomically(path, save(_flat(seen)), mode=0o600)
+        found.append(_unflat(load_file(path), federation.labels))
+    return found
+
+
+def _flat(seen: Seen) -> dict[str, torch.Tensor]:
+    """Return what was seen as named tensors."""
+    found: dict[str, torch.Tensor] = {}
+    for name, part in (("train", seen.train), ("test", seen.test)):
+        found |= {f"{name}/{kind}": getattr(part, kind) for kind in ("labels", "logits", "scores")}
+        found |= {f"{name}/embeddings/{p}": values for p, values in part.embeddings.items()}
+    return {name: tensor.contiguous().clone() for name, tensor in found.items()}
+
+
+def _unflat(named: Mapping[str, torch.Tensor], names: tuple[str, ...]) -> Seen:
+    def part(which: str) -> Part:
+        start = f"{which}/embeddings/"
+        embeddings = {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
+        labels, logits, scores = (named[f"{which}/{k}"] for k in ("labels", "logits", "scores"))
+        return Part(labels, logits, scores, dict(sorted(embeddings.items())))
+
+    return Seen(part("train"), part("test"), names)
+
+
+def _privacy(about: Mapping[str, Any], labels: int) -> dict[str, Any]:
+    """Return what the accountant says of a request, in figures and words."""
+    bound = about.get("privacy")
+    mode = about.get("mode", "open")
+    if bound is None:
+        tells = about.get("tells", "which label it is about")
+        sentence = f"Nothing bounds what partners can tell; this method tells them {tells}."
+        return {"mode": mode, "chance": 1 / labels, "sentence": sentence}
+    return {**bound, "mode": mode}
+
+
+def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> list[str]:
+    """Return what this audit cannot know."""
+    said = []
+    if not references:
+        said.append(f"How far this is from a model that never saw the label: {NO_RETRAINED}.")
+    if "original" not in models:
+        said.append("What the original knew: it was purged, so residual knowledge is undefined.")
+    if not case.facts.get("about", {}).get("messages"):
+        said.append("What crossed the wire: no record of the request's messages was kept.")
+    said.append("Copies that a party made of old weights, data or messages outside this software.")
+    said.append("Attacks that nobody has thought of; each measure here is one attack, not all.")
+    if case.facts.get("about", {}).get("mode") == "hidden":
+        said.append("What partners' bottoms know of the label: a hidden request leaves it there.")
+    return said
+
+
+def _facts(
+    federation: Federation, about: Mapping[str, Any], references: int, seconds: float
+) -> dict[str, Any]:
+    rows = federation.holdings.rows
+    top = federation.active.top.module
+    linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "versions": {
+            "unlabel": __version__,
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+        },
+        "rows": {"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
+        "parties": list(federation.active.parties),
+        "labels": len(federation.labels),
+        "top": "linear" if linear else federation.config.model.top_name(),
+        "retrained": references,
+        "forgetting": {k: about[k] for k in ("steps", "seconds", "transcript_bytes") if k in about},
+    }

@@ -1,0 +1,81 @@
+"""`unlabel report`: an audit as one page that a person reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from jinja2 import TemplateError
+
+from unlabel import erasure
+from unlabel.cli.output import Json, messages, print_json
+from unlabel.data import ACTIVE
+from unlabel.errors import RunError, UnlabelError
+from unlabel.federation import Federation
+from unlabel.files import write_atomically
+from unlabel.party import LedgerEntry
+from unlabel.report.page import page
+from unlabel.report.reading import purge_times, read_verdict, state_since
+
+AUDIT = Path("active") / "audit.json"
+REPORT = "report.html"
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    out: Annotated[
+        Path | None, typer.Option(help=f"Where to write it; RUN/{REPORT} by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the last audit as one page: the verdict in plain words, then figures."""
+    if not run.is_dir():
+        raise RunError(f"There is no run folder '{run}'; name one that `unlabel train` made.")
+    verdict = read_verdict(run / AUDIT)
+    ledgers, trouble = _ledgers(run)
+    # It may have been decided on since it was audited.
+    state = state_since(ledgers.get(ACTIVE, []), verdict.request, verdict.state)
+    verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
+    try:
+        text = page(verdict, purged, trouble)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        TemplateError,
+    ) as e:
+        # The outer form was right, something within it was not.
+        raise RunError(
+            f"'{run / AUDIT}' is not what `unlabel audit` writes ({type(e).__name__}: {e}); run "
+            f"`unlabel audit` again."
+        ) from e
+    target = out or run / REPORT
+    # It names what was forgotten, so nobody else is to read it.
+    write_atomically(target, text.encode(), mode=0o600)
+    if json:
+        print_json(
+            {
+                "report": str(target),
+                "request": verdict.request,
+                "level": verdict.level,
+                "passed": verdict.passed,
+                "run": str(run),
+            }
+        )
+        return
+    if trouble:
+        messages.print(trouble)
+    messages.print(f"Wrote {target} on request {verdict.request}.")
+
+
+def _ledgers(run: Path) -> tuple[Mapping[str, list[LedgerEntry]], str]:
+    """Return every party's ledger, or why they cannot be read."""
+    try:
+        return erasure.ledgers(Federation.open(run, recovering=True, resume=True)), ""
+    except UnlabelError as error:
+        return {}, f"What became of the request since, and of older weights, is not known: {error}"

@@ -1,0 +1,73 @@
+"""A defence: what a party does to the rows it sends. One is one file of this room."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+from torch import Tensor
+
+from unlabel.errors import SettingsError
+from unlabel.party import Stream
+from unlabel.registry import Registry
+from unlabel.wire import Embeddings, Gradients, Message, Weigh
+from unlabel.words import parse_settings
+
+#: What may be defended: gradients, which the active party sends, or embeddings, which a passive
+#: party sends.
+Rows = Literal["gradients", "embeddings"]
+
+
+@dataclass(frozen=True)
+class Defence(ABC):
+    """Changes the rows of a message: gradients (of `Gradients` and `Weigh`) or embeddings.
+
+    A defence is a filter of a party, in training, in forgetting and in prediction. A party that
+    defends its embeddings is sent the gradient at what it sent, and carries it back as if that
+    were what its model said.
+
+    about  one line for people
+    on     which rows it may be applied to
+    """
+
+    about: ClassVar[str]
+    on: ClassVar[tuple[Rows, ...]] = ("gradients", "embeddings")
+
+    def __call__(self, message: Message, peer: str, stream: Stream, /) -> Message:  # noqa: ARG002
+        """Return the message to send; one that carries no rows of numbers goes as it is."""
+        if not isinstance(message, Gradients | Weigh | Embeddings):
+            return message
+        values = self.apply(message.values, stream, message.step)
+        return cast(Message, replace(message, values=values))
+
+    @abstractmethod
+    def apply(self, values: Tensor, stream: Stream, step: int) -> Tensor:
+        """Return what is sent for a matrix of rows."""
+
+
+DEFENCES: Registry[type[Defence]] = Registry("defence", package="unlabel.defend")
+
+
+def read_defence(text: str) -> Defence:
+    """Return a defence from words.
+
+    >>> read_defence("gaussian:clip=1:sigma=0.1").sigma
+    0.1
+    """
+    name, *words = text.split(":")
+    made: Any = parse_settings(DEFENCES.get(name), words)
+    return cast(Defence, made)
+
+
+def read_defences(texts: Sequence[str], rows: Rows) -> tuple[Defence, ...]:
+    """Return defences in the order in which they are applied, or say which one cannot be."""
+    found = tuple(read_defence(text) for text in texts)
+    for text, each in zip(texts, found, strict=True):
+        if rows not in each.on:
+            raise SettingsError(
+                f"Expected a defence of {rows} but got '{text}', which is for "
+                f"{' and '.join(each.on)}."
+            )
+    return found

@@ -1,0 +1,180 @@
+"""The mode in which the partners cannot tell: a new top that never saw the label."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from unlabel.defend.accountant import Account, Release
+from unlabel.errors import ForgetError
+from unlabel.forget.method import METHODS, Data, Method, Mode, Tells
+from unlabel.forget.noisy_request import CLIP, NoisyRequest
+from unlabel.forget.work import Work, adam, steady
+from unlabel.party import Stream
+from unlabel.party.optimiser import expect, one_of
+
+#: Of SGD, where the bottoms move.
+MOMENTUM = 0.8
+#: Steps of the new top between two looks at the progress.
+LOOK = 50
+
+
+@METHODS.register("hidden")
+@dataclass(frozen=True)
+class Hidden(Method):
+    """Draw the whole top anew and teach it on retained samples alone; send nothing about it.
+
+    Let F0 be the top before the request, H the embeddings of the public samples, and q(h) = F0(h)
+    with the forgotten labels masked and the rest renormalised. A top F with fresh weights descends
+
+        KL(q(h) || F(h)),   h = lambda h_i + (1 - lambda) h_j,   lambda uniform on [0, 1]
+
+    over random pairs of RETAINED samples: manifold mixup carried to distillation. No sample of a
+    forgotten label is ever looked at, so the new top is what a party would have built that never
+    knew the label, on bottoms that did. For a linear top this is as good as deleting the label's
+    output and fitting the others again: what the bottoms know stays.
+
+    Every request asks for the same samples of all labels, in one order, whatever it is about, and
+    for nothing else; the number of messages is fixed, nothing stops early, and dropping the outcome
+    looks to the partners like keeping it. What they see does not depend on the label.
+
+    With `noise` the bottoms move too: see `noisy_request`. What the partners see then depends on
+    the label through one noisy row alone, and the accountant says how much that can tell.
+
+    samples    public: the public samples; all: all training rows, all rows being asked for
+    steps      of the new top
+    batch      mixed samples a step
+    lr         of Adam, falling to zero along a line
+    noise      standard deviation of the noise on the request; 0 sends nothing about it
+    moves      joint steps of the bottoms, where there is noise
+    bottom_lr  their rate
+    hold       how firmly embeddings of samples are held that the noisy request does not mean
+    """
+
+    about: ClassVar[str] = "partners cannot tell: a new top that never saw the label"
+    discloses: ClassVar[str] = "nothing: the same messages whatever the label"
+
+    samples: Literal["public", "all"] = "public"
+    steps: int = 400
+    batch: int = 512
+    lr: float = 1e-2
+    noise: float = 0.0
+    moves: int = 20
+    bottom_lr: float = 2e-4
+    hold: float = 1.0
+
+    def __post_init__(self) -> None:
+        one_of("samples", self.samples, ("public", "all"))
+        expect("steps", self.steps, self.steps >= 1, "at least 1")
+        expect("batch", self.batch, self.batch >= 2, "at least 2")
+        expect("lr", self.lr, self.lr > 0, "above 0")
+        expect("noise", self.noise, self.noise >= 0, "0 or more")
+        expect("moves", self.moves, self.moves >= 1, "at least 1")
+        expect("bottom_lr", self.bottom_lr, self.bottom_lr >= 0, "0 or more")
+        expect("hold", self.hold, self.hold >= 0, "0 or more")
+
+    def needs(self) -> Data:
+        """Return the samples it asks for."""
+        return "public" if self.samples == "public" else "all"
+
+    def tells(self) -> Tells:
+        """Return that samples of all labels are asked for, and gradients come only with noise."""
+        rows = "public" if self.samples == "public" else "forgotten retained public"
+        return Tells.of(rows, "public" if self.noise else "")
+
+    def draws(self) -> bool:
+        """Return that every request looks at the same samples."""
+        return False
+
+    def mode(self) -> Mode:
+        """Return that partners cannot tell."""
+        return "hidden"
+
+    def is_silent(self) -> bool:
+        """Return whether the partners' weights stay as they are."""
+        return not self.noise
+
+    def account(self) -> Account | None:
+        """Return the bound: nothing, or one noisy row and whether the outcome was kept."""
+        if not self.noise:
+            return Account.nothing()
+        # The same row moves all parties, so that those who collude hold it once.
+        told = Account.of(Release(rows=1, messages=1, clip=CLIP, sigma=self.noise))
+        return told + Account.decision()
+
+    def told(self) -> str:
+        """Return that nothing is told, or what the noise leaves of it."""
+        return (
+            "one noisy row about the label, by how the bottoms move"
+            if self.noise
+            else super().told()
+        )
+
+    def sweep(self) -> tuple[Method, ...]:
+        """Return more steps, and lower and higher rates."""
+        rates = (replace(self, lr=lr) for lr in (3e-3, 3e-2))
+        return (self, replace(self, steps=1200), *rates)
+
+    def run(self, work: Work) -> None:
+        """Ask for the samples, move the bottoms if there is noise, and build the new top."""
+        noisy = NoisyRequest(work, self.noise, self.hold) if self.noise else None
+        work.tune(steady(0.0, 0.0), steady(self.bottom_lr, MOMENTUM) if noisy else steady(0.0, 0.0))
+        before, labels = self._look(work)
+        after = before
+        if noisy is not None:
+            noisy.move(self.moves)
+            after, _ = self._look(work)
+        kept = ~torch.isin(labels, torch.tensor(work.gone, device=labels.device))
+        self._teach(work, [part[kept] for part in before], [part[kept] for part in after])
+
+    def _look(self, work: Work) -> tuple[list[Tensor], Tensor]:
+        """Return embeddings and labels of the samples, asked for in a fixed order."""
+        active = work.active
+        if self.samples == "public":
+            public = work.public.even()
+            rows = public.rows.to(active.device)
+            return active.embeddings(rows, table=public.table), public.labels.to(active.device)
+        every = active.embeddings(torch.arange(len(active.labels), device=active.device))
+        trained = torch.cat([work.rows, work.retained]).sort().values
+        return [part[trained] for part in every], active.labels[trained]
+
+    def _teach(self, work: Work, before: list[Tensor], after: list[Tensor]) -> None:
+        """Fit a fresh top to what the old one said, on mixed embeddings of retained samples."""
+        top, count = work.active.top, len(before[0])
+        old = copy.deepcopy(top.module).eval()
+        # Fresh weights: those that training began with lie near what became of them, and would give
+        # the label away.
+        top.renew(1.0)
+        _expect_new(top.module, old)
+        top.tune(replace(adam(self.lr), schedule="linear"), self.steps)
+        draw = Stream(work.seed, "hidden").generator(0)
+        for step in range(self.steps):
+            i, j = torch.randint(count, (2, self.batch), generator=draw).to(work.active.device)
+            share = torch.rand(self.batch, 1, generator=draw).to(work.active.device)
+            top.begin("train", step)
+            with torch.no_grad(), top.place.autocast():
+                target = work.without(old([_mix(part, i, j, share) for part in before]).float())
+            logits = work.active.apply_top([_mix(part, i, j, share) for part in after])
+            loss = -(target * logits.log_softmax(1)).sum(1).mean()
+            loss.backward()
+            top.descend(step)
+            if (step + 1) % LOOK == 0:
+                work.watch(step + 1, self.steps, "new top")
+
+
+def _expect_new(top: nn.Module, old: nn.Module) -> None:
+    """Raise where a weight that can differ from draw to draw was not drawn anew."""
+    for (name, now), was in zip(top.named_parameters(), old.parameters(), strict=True):
+        if torch.equal(now, was) and bool((was != was.flatten()[0]).any()):
+            raise ForgetError(
+                f"The weights '{name}' of the top cannot be drawn anew, so they would still know "
+                f"the label; build the top of layers that have `reset_parameters`."
+            )
+
+
+def _mix(values: Tensor, i: Tensor, j: Tensor, share: Tensor) -> Tensor:
+    return share * values[i] + (1 - share) * values[j]

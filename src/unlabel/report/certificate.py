@@ -1,0 +1,269 @@
+"""A certificate of one committed request: what every party states and signs, brought together.
+
+The active party asks each party for its own part, checks what it can check, and signs the whole.
+A party that refuses, cannot be reached, or sends something that does not hold is named as not
+having signed; the others' parts stand all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from unlabel._version import __version__
+from unlabel.data import ACTIVE
+from unlabel.errors import (
+    CheckpointError,
+    DataError,
+    ForgetError,
+    RunError,
+    SettingsError,
+    UnlabelError,
+)
+from unlabel.files import sha256
+from unlabel.forget import METHODS
+from unlabel.party import ActiveParty, LedgerEntry
+from unlabel.party.attesting import attestation
+from unlabel.report.annex import seal
+from unlabel.report.disclosure import audit_of, disclosure, level_of
+from unlabel.report.form import CERTIFICATE, Part, read_json
+from unlabel.report.term import day_of, due_day
+from unlabel.report.words import HEADLINES, MEANINGS, NEVER_MEANT, NOT_MEANT
+from unlabel.signing import Signer, canonical, is_signed
+from unlabel.wire import Attest, Attestation, Refused
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+NOT_AUDITED = "No audit of this request was made, so nothing is stated about how deep it went."
+#: Characters of a party's own words that a certificate repeats.
+MOST_WORDS = 200
+
+
+@dataclass(frozen=True)
+class Issued:
+    """A certificate, its sealed annex if an auditor was named, and the keys that signed."""
+
+    certificate: dict[str, Any]
+    annex: bytes | None
+    keys: dict[str, str]
+
+
+@dataclass(frozen=True)
+class AnnexWish:
+    """For whom an annex is sealed, and what people add to it.
+
+    legal_basis  why the demand had to be met, in the words of whoever answers for it
+    informed     passive parties that were told what the request is about
+    """
+
+    auditor: X25519PublicKey
+    legal_basis: str | None = None
+    informed: tuple[str, ...] = ()
+
+
+def issue(
+    active: ActiveParty,
+    *,
+    request: str | None = None,
+    received: date | None = None,
+    trust: Mapping[str, str] | None = None,
+    annex: AnnexWish | None = None,
+) -> Issued:
+    """Gather and sign everything there is to say about a committed request.
+
+    request   id; the last one that was committed if None
+    received  day on which the demand came in; the day of the commit if None
+    trust     public keys by party; a party that signs with another one is an error
+    """
+    store = active.versions_store()
+    assert active.ledger is not None  # a party with a store has a ledger
+    line = committed(active.ledger.entries(), request)
+    # What people gave is looked at before any party is asked, and makes a key.
+    start = first_day(line.at, received)
+    audit = audit_of(store.home, line.request)
+    sealed = None
+    if annex is not None:
+        plain = disclosure(
+            store.home, line, audit, active.parties, annex.legal_basis, annex.informed
+        )
+        sealed = seal(plain, annex.auditor)
+    parts, missing = gather(active, line)
+    keys = {party: signed["key"] for party, signed in parts.items()}
+    expect_trusted(keys, trust or {})
+    mode = mode_of(line.note)
+    told = mode in ("open", "deep")
+    body = {
+        "what": CERTIFICATE,
+        "request": line.request,
+        "commitment": line.note["commitment"],
+        "mode": mode,
+        "method": str(line.note["method"]) if told else None,
+        "depth": depth(level_of(audit, line)),
+        "parties": parts,
+        "not_signed": missing,
+        "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
+        "annex": _mark(sealed, annex),
+        "software": f"unlabel {__version__}",
+    }
+    signer = Signer(store.home)
+    signature = signer.sign(canonical(body))
+    whole = {"certificate": body, "key": signer.public, "signature": signature}
+    return Issued(whole, sealed, keys)
+
+
+def committed(entries: Sequence[LedgerEntry], request: str | None) -> LedgerEntry:
+    """Return the line of a commit: of the request that is named, or of the last one."""
+    lines = [e for e in entries if e.event == "commit" and request in (None, e.request)]
+    if lines:
+        return lines[-1]
+    if request is None:
+        raise ForgetError(
+            "No request was committed in this run, so there is nothing to certify; "
+            "commit one with `unlabel commit` first."
+        )
+    dropped = any((e.event, e.request) == ("rollback", request) for e in entries)
+    how = "was rolled back" if dropped else "is not one that was committed in this run"
+    raise ForgetError(f"Request {request} {how}, so there is nothing to certify.")
+
+
+def gather(
+    active: ActiveParty, line: LedgerEntry
+) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the signed parts by party, the active one's first, and why others are missing."""
+    store = active.versions_store()
+    assert active.ledger is not None
+    try:
+        own = attestation(store, active.ledger, line.request)
+    except CheckpointError as error:
+        raise ForgetError(
+            f"The active party cannot attest request {line.request}: {error}"
+        ) from error
+    signer, text = Signer(store.home), canonical(own)
+    parts = {ACTIVE: _signed(read_json(text, ACTIVE), signer.public, signer.sign(text))}
+    staged = {}
+    if own["version"] in store.versions():
+        staged = store.facts(own["version"]).get("parties", {})
+    missing = {}
+    for party in active.parties:
+        try:
+            # One by one: a party that cannot be reached must not silence the others.
+            answer = active.transport.exchange({party: Attest(0, line.request)})[party]
+        except (UnlabelError, OSError, KeyError) as error:
+            missing[party] = f"It could not be reached ({_words(str(error))})."
+            continue
+        if isinstance(answer, Refused):
+            missing[party] = f"It refused: {_words(answer.reason)}"
+        elif not isinstance(answer, Attestation):
+            missing[party] = "It answered with something else than an attestation."
+        else:
+            wrong = _wrong(party, answer, line, staged.get(party))
+            if wrong:
+                missing[party] = f"What it sent does not hold: {wrong}."
+            else:
+                part = read_json(answer.part.encode(), party)
+                parts[party] = _signed(part, answer.key, answer.signature)
+    return parts, missing
+
+
+def _wrong(party: str, answer: Attestation, line: LedgerEntry, staged: str | None) -> str:
+    """Return what is wrong with an attestation, nothing if all holds that can be checked here."""
+    try:
+        part = TypeAdapter(Part).validate_json(answer.part, strict=True)
+        plain = canonical(read_json(answer.part.encode(), party))
+    except (ValidationError, DataError, ValueError):
+        return "its part is not of the form of an attestation"
+    if plain != answer.part.encode():
+        return "its part is not written in the canonical form"
+    if not is_signed(answer.key, plain, answer.signature):
+        return "its signature is not one of its part"
+    if (part.party, part.request) != (party, line.request):
+        return "it speaks of another party or another request"
+    if part.commitment != line.note["commitment"]:
+        return "it holds another commitment to the request than the active party"
+    if staged is not None and part.weights.after != staged:
+        return "its weights after the request are not those that it staged"
+    if part.purge is not None and part.purge.attested_by != party:
+        return "its purge is attested by another party"
+    return ""
+
+
+def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
+    """Raise where a party signed with another key than the one that is trusted."""
+    for party, key in keys.items():
+        if party in trust and trust[party] != key:
+            raise RunError(
+                f"Party '{party}' signed with key {key[:16]}.. but `trust` names "
+                f"{trust[party][:16]}.. as its key; ask its owner, and change `trust.{party}` in "
+                f"config.yaml only if the owner says that the key was renewed."
+            )
+
+
+def mode_of(note: Mapping[str, Any]) -> str:
+    """Return what a request was to the partners; secret where only the names were kept back."""
+    if note.get("hidden"):
+        return "hidden"
+    name = str(note.get("method", ""))
+    deep = name in METHODS.names() and METHODS.get(name)().mode() == "deep"
+    return "secret" if note.get("secret") else "deep" if deep else "open"
+
+
+def depth(level: str | None) -> dict[str, Any]:
+    """Return the level that an audit found, and in plain words what it means and does not mean."""
+    if level is None:
+        return {"level": None, "words": NOT_AUDITED}
+    words = [f"{HEADLINES[level]}.", MEANINGS[level], *NOT_MEANT[level], NEVER_MEANT]
+    return {"level": level, "words": " ".join(words)}
+
+
+def first_day(at: str, received: date | None) -> date:
+    """Return the day from which the term counts: of the demand, or else of the commit."""
+    day = day_of(at)
+    if received is not None and received > day:
+        raise SettingsError(
+            f"Expected --received to be the day of the commit, {day}, or one before it, "
+            f"but got {received}."
+        )
+    return received or day
+
+
+def term(
+    at: str, start: date, parts: Mapping[str, Mapping[str, Any]], missing: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the dates of a request against the one-month term."""
+    due = due_day(start)
+    return {
+        "received": start.isoformat(),
+        "due": due.isoformat(),
+        "committed": at,
+        "purged": last_purge([signed["part"]["purge"] for signed in parts.values()], bool(missing)),
+        "issued": datetime.now(UTC).isoformat(timespec="seconds"),
+        "in_time": day_of(at) <= due,
+    }
+
+
+def last_purge(purges: Sequence[Mapping[str, Any] | None], missing: bool) -> str | None:
+    """Return when the last party attests its purge, None while any party has not."""
+    if missing or any(purge is None for purge in purges):
+        return None
+    return max((str(purge["at"]) for purge in purges if purge), key=datetime.fromisoformat)
+
+
+def _mark(sealed: bytes | None, wish: AnnexWish | None) -> dict[str, str] | None:
+    if sealed is None or wish is None:
+        return None
+    return {"sha256": sha256(sealed), "auditor": wish.auditor.public_bytes_raw().hex()}
+
+
+def _signed(part: dict[str, Any], key: str, signature: str) -> dict[str, Any]:
+    return {"part": part, "key": key, "signature": signature}
+
+
+def _words(text: str) -> str:
+    """Return another party's words, not too many of them and on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_WORDS else line[:MOST_WORDS] + ".."

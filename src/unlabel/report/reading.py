@@ -1,0 +1,106 @@
+"""What a report is made from: the verdict that `unlabel audit` wrote, and the parties' ledgers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_args
+
+from unlabel.audit.measure import LEVELS
+from unlabel.audit.verdict import FORMAT, Finding, Ruling, Verdict
+from unlabel.errors import RunError
+from unlabel.party import LedgerEntry
+
+#: What plain data each field has to be.
+KINDS: dict[str, type[Any]] = {
+    "request": str,
+    "labels": list,
+    "people": int,
+    "state": str,
+    "mode": str,
+    "method": str,
+    "settings": dict,
+    "level": str,
+    "demanded": str,
+    "findings": list,
+    "measures": dict,
+    "pictures": dict,
+    "privacy": dict,
+    "messages": dict,
+    "unknown": list,
+    "thresholds": dict,
+    "facts": dict,
+}
+
+
+def read_verdict(path: Path) -> Verdict:
+    """Return the verdict in a file, or say what is wrong with it."""
+    try:
+        raw = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise RunError(
+            f"There is no audit at '{path}'; run `unlabel audit {path.parent.parent}` first."
+        ) from error
+    except OSError as error:
+        raise RunError(f"Cannot read '{path}': {error.strerror or error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise _changed(path, "it is no JSON") from error
+    if not isinstance(raw, dict):
+        raise _changed(path, "it holds no object")
+    if raw.get("format") != FORMAT:
+        raise RunError(
+            f"'{path}' was written by another version of unlabel (format {raw.get('format')}, "
+            f"expected {FORMAT}); run `unlabel audit` again."
+        )
+    return from_json(raw, path)
+
+
+def from_json(raw: dict[str, Any], path: Path) -> Verdict:
+    """Return a verdict from plain data, as `Verdict.to_json` makes it."""
+    for name, kind in KINDS.items():
+        if not isinstance(raw.get(name), kind):
+            raise _changed(path, f"`{name}` is not there or of another kind")
+    levels = ("none", *LEVELS)
+    if raw["level"] not in levels or raw["demanded"] not in levels:
+        raise _changed(path, f"it knows other levels than {', '.join(levels)}")
+    try:
+        findings = tuple(Finding(**each) for each in raw["findings"])
+    except TypeError as error:
+        raise _changed(path, "a finding in it lacks something") from error
+    if any(f.level not in LEVELS or f.ruling not in get_args(Ruling) for f in findings):
+        raise _changed(path, "a finding in it has an unknown level or ruling")
+    plain = {field.name: raw[field.name] for field in fields(Verdict) if field.name in raw}
+    lists = {"labels": tuple(map(str, raw["labels"])), "unknown": tuple(map(str, raw["unknown"]))}
+    return Verdict(**{**plain, **lists, "findings": findings})
+
+
+def _changed(path: Path, what: str) -> RunError:
+    return RunError(
+        f"'{path}' is not what `unlabel audit` writes: {what}; run `unlabel audit` again."
+    )
+
+
+def purge_times(
+    ledgers: Mapping[str, Sequence[LedgerEntry]], request: str
+) -> dict[str, str | None]:
+    """Return when each party's ledger attests a purge after it committed a request, or None.
+
+    A purge counts where it goes with this request or with a later one: one that was asked for
+    before, and came late, left the weights from before this request where they were.
+    """
+    found: dict[str, str | None] = {}
+    for party, entries in ledgers.items():
+        committed = [entry.request for entry in entries if entry.event == "commit"]
+        since = committed[committed.index(request) :] if request in committed else []
+        purges = [e.at for e in entries if e.event == "purge" and e.request in since]
+        found[party] = purges[0] if purges else None
+    return found
+
+
+def state_since(entries: Sequence[LedgerEntry], request: str, audited: str) -> str:
+    """Return what became of a request: what a ledger says, else what it was when audited."""
+    known = {"commit": "committed", "rollback": "rolled-back"}
+    found = [known[e.event] for e in entries if e.request == request and e.event in known]
+    return found[-1] if found else audited

@@ -1,0 +1,235 @@
+"""Checks a certificate offline and names everything that does not match."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unlabel.data import ACTIVE
+from unlabel.errors import DataError
+from unlabel.files import sha256
+from unlabel.forget.request import commit_to
+from unlabel.report.annex import ANNEX, unseal
+from unlabel.report.certificate import last_purge
+from unlabel.report.checks import Checks
+from unlabel.report.form import Body, Certificate, Part, read_certificate
+from unlabel.report.term import day_of, due_day
+from unlabel.report.verify_run import check_run
+from unlabel.signing import canonical, is_signed
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+#: How far the clock of whoever signed may be ahead of ours.
+AHEAD = timedelta(days=1)
+
+
+def verify(
+    text: bytes,
+    name: str,
+    *,
+    trust: Mapping[str, str] | None = None,
+    annex: bytes | None = None,
+    annex_key: X25519PrivateKey | None = None,
+    run: Path | None = None,
+) -> Checks:
+    """Check the bytes of a certificate against all that is given.
+
+    trust      public keys by party; None leaves open whose signatures they are
+    annex      the bytes of the sealed annex
+    annex_key  the auditor's private key
+    run        the folder of the run, to look at ledgers and weights
+    """
+    checks = Checks()
+    try:
+        found, raw = read_certificate(text, name)
+    except DataError as error:
+        checks.faults.append(str(error))
+        return checks
+    check_signatures(found, raw["certificate"], checks)
+    check_keys(found, trust, checks)
+    check_parts(found.certificate, checks)
+    check_term(found.certificate, checks)
+    check_annex(found.certificate, annex, annex_key, checks)
+    if run is None:
+        checks.unchecked.append("No run was given, so ledgers and weights were not looked at.")
+    else:
+        check_run(found.certificate, run, checks)
+    return checks
+
+
+def check_signatures(found: Certificate, raw: Mapping[str, Any], checks: Checks) -> None:
+    """Check every party's signature over its part, and the active party's over the whole."""
+    good = checks.expect(
+        is_signed(found.key, canonical(raw), found.signature),
+        "The active party's signature over the whole does not hold: the certificate was changed "
+        "after it was signed.",
+    )
+    for party, signed in found.certificate.parties.items():
+        part = canonical(raw["parties"][party]["part"])
+        good &= checks.expect(
+            is_signed(signed.key, part, signed.signature),
+            f"The signature of party '{party}' does not hold: its part, key or signature was "
+            f"changed.",
+        )
+    if good:
+        signers = ", ".join(found.certificate.parties)
+        checks.held.append(f"Signatures hold: {signers}, and the active party's over the whole.")
+
+
+def check_keys(found: Certificate, trust: Mapping[str, str] | None, checks: Checks) -> None:
+    """Check that the keys are those that are trusted, and that nobody was left out."""
+    body = found.certificate
+    own = body.parties.get(ACTIVE)
+    checks.expect(
+        own is not None and own.key == found.key,
+        "The certificate as a whole is not signed with the key of the active party's own part.",
+    )
+    for party in sorted(body.parties.keys() & body.not_signed.keys()):
+        checks.faults.append(f"Party '{party}' stands both as having signed and as not having.")
+    for party, why in body.not_signed.items():
+        checks.unchecked.append(f"Party '{party}' did not sign, so it states nothing: {why}")
+    if trust is None:
+        checks.unchecked.append(
+            "No trusted keys were given, so it is not known whose signatures these are."
+        )
+        return
+    good = True
+    for party, signed in body.parties.items():
+        if party not in trust:
+            good = checks.expect(False, f"Party '{party}' signed, but no key of it is trusted.")
+            continue
+        good &= checks.expect(
+            signed.key == trust[party],
+            f"Party '{party}' signed with key {signed.key[:16]}.., which is not its trusted key "
+            f"{trust[party][:16]}..",
+        )
+    for party in sorted(trust.keys() - body.parties.keys() - body.not_signed.keys()):
+        good = checks.expect(False, f"Party '{party}' is trusted but not named in the certificate.")
+    if good:
+        checks.held.append("Every key is the trusted one.")
+
+
+def check_parts(body: Body, checks: Checks) -> None:
+    """Check that all parts speak of one request, and each of its own party."""
+    good = True
+    for party, signed in body.parties.items():
+        part = signed.part
+        for holds, what in (
+            (part.party == party, f"is of party '{part.party}'"),
+            (part.request == body.request, f"is of another request, {part.request}"),
+            (part.commitment == body.commitment, "holds another commitment to the request"),
+            (
+                part.purge is None or part.purge.attested_by == party,
+                "holds a purge that is attested by somebody else",
+            ),
+            (
+                part.purge is None or part.purge.version >= part.version,
+                "attests a purge that left older weights",
+            ),
+        ):
+            good &= checks.expect(holds, f"The part of party '{party}' {what}.")
+    if good:
+        checks.held.append("All parts speak of this request and this commitment.")
+
+
+def check_term(body: Body, checks: Checks) -> None:
+    """Check the dates against each other and against the one-month term."""
+    term, parts = body.term, {p: signed.part for p, signed in body.parties.items()}
+    before = len(checks.faults)
+    received, committed = datetime.fromisoformat(term.received).date(), day_of(term.committed)
+    due = due_day(received)
+    checks.expect(
+        term.due == due.isoformat(),
+        f"The due day is {term.due}, but one month after {received} is {due}.",
+    )
+    checks.expect(received <= committed, "The demand was received after it was committed.")
+    checks.expect(
+        term.in_time == (committed <= due),
+        f"The certificate says that the commit was {'' if term.in_time else 'not '}in time, but "
+        f"it came on {committed} and was due on {due}.",
+    )
+    own = parts.get(ACTIVE)
+    checks.expect(
+        own is None or own.committed == term.committed,
+        "The date of the commit is not that of the active party's part.",
+    )
+    purges = [None if p.purge is None else asdict(p.purge) for p in parts.values()]
+    purged = last_purge(purges, bool(body.not_signed)) if parts else None
+    checks.expect(
+        term.purged == purged,
+        f"The purge is dated {term.purged}, but the parties' parts say {purged}.",
+    )
+    issued = datetime.fromisoformat(term.issued)
+    checks.expect(issued <= datetime.now(UTC) + AHEAD, "The certificate is dated in the future.")
+    for party, part in parts.items():
+        checks.expect(
+            _in_order(part, issued),
+            f"The dates of party '{party}' are out of order: commit, purge, signature, issue.",
+        )
+    if len(checks.faults) == before:
+        word = "in time" if term.in_time else "NOT in time"
+        checks.held.append(f"Dates hold: due on {term.due}, committed on {committed}, {word}.")
+
+
+def _in_order(part: Part, issued: datetime) -> bool:
+    purge = [part.purge.at] if part.purge is not None else []
+    moments = [datetime.fromisoformat(m) for m in (part.committed, *purge, part.signed)]
+    return [*moments, issued] == sorted([*moments, issued])
+
+
+def check_annex(
+    body: Body, annex: bytes | None, key: X25519PrivateKey | None, checks: Checks
+) -> None:
+    """Check that an annex belongs to its certificate, and what it says against it."""
+    if body.annex is None:
+        checks.expect(annex is None, "There is an annex, but the certificate has none.")
+        checks.unchecked.append("The certificate has no annex, so its request stays closed.")
+        return
+    if annex is None:
+        checks.unchecked.append("The annex is not there, so its hash was not checked.")
+        return
+    if not checks.expect(
+        sha256(annex) == body.annex.sha256,
+        "The annex is not the one of this certificate: it was changed or exchanged.",
+    ):
+        return
+    checks.held.append("The annex is the one of this certificate.")
+    if key is None:
+        checks.unchecked.append(
+            "No key of the annex was given, so the request was not checked against its commitment."
+        )
+        return
+    try:
+        opened = unseal(annex, key)
+    except DataError as error:
+        checks.faults.append(str(error))
+        return
+    checks.annex = opened
+    _check_opened(body, opened, checks)
+
+
+def _check_opened(body: Body, opened: Mapping[str, Any], checks: Checks) -> None:
+    good = checks.expect(
+        (opened.get("what"), opened.get("request")) == (ANNEX, body.request),
+        "The annex is of another request.",
+    )
+    try:
+        commitment = commit_to(dict(opened["asked"]), str(opened["key"]))
+    except (KeyError, ValueError, TypeError):
+        commitment = ""
+    good &= checks.expect(
+        hmac.compare_digest(commitment, body.commitment),
+        "The request in the annex, under its key, does not give the commitment of the certificate.",
+    )
+    level = opened.get("level")
+    good &= checks.expect(
+        level == body.depth.level,
+        f"The certificate states level {body.depth.level}, the annex {level}.",
+    )
+    if good:
+        checks.held.append("The request in the annex gives the commitment that all parties hold.")

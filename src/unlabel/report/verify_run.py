@@ -1,0 +1,130 @@
+"""Checks a certificate against the folders of a run: the parties' ledgers and files of weights."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from unlabel.errors import CheckpointError
+from unlabel.files import sha256
+from unlabel.party import Ledger, LedgerEntry
+from unlabel.party.checkpoint import STAGED
+from unlabel.report.checks import Checks
+from unlabel.report.form import Body, Part
+
+
+def check_run(body: Body, run: Path, checks: Checks) -> None:
+    """Look at every party's folder that is there."""
+    for party in [*body.parties, *body.not_signed]:
+        folder = run / party
+        if not folder.is_dir():
+            checks.unchecked.append(
+                f"The run has no folder of party '{party}', so its ledger and weights were not "
+                f"looked at."
+            )
+            continue
+        before = len(checks.faults)
+        entries = _entries(folder, checks)
+        signed = body.parties.get(party)
+        if signed is None:
+            continue
+        if entries is not None:
+            check_ledger(signed.part, party, entries, checks)
+        check_weights(signed.part, party, folder, checks)
+        if len(checks.faults) == before:
+            checks.held.append(f"Ledger and weights of party '{party}' are those it signed.")
+
+
+def _entries(folder: Path, checks: Checks) -> list[LedgerEntry] | None:
+    try:
+        return Ledger(folder).entries()
+    except CheckpointError as error:
+        checks.faults.append(str(error))
+        return None
+
+
+def check_ledger(part: Part, party: str, entries: Sequence[LedgerEntry], checks: Checks) -> None:
+    """Check that a ledger whose chain is whole holds what the party signed."""
+    lines = [e for e in entries if (e.event, e.request) == ("commit", part.request)]
+    if not checks.expect(
+        bool(lines),
+        f"The ledger of party '{party}' has no commit of request {part.request}: the certificate "
+        f"is of another run, or the ledger was cut off.",
+    ):
+        return
+    checks.expect(
+        lines[0].note.get("commitment") == part.commitment,
+        f"The ledger of party '{party}' holds another commitment than the one it signed.",
+    )
+    checks.expect(
+        lines[0].at == part.committed,
+        f"The ledger of party '{party}' dates the commit {lines[0].at}, its part {part.committed}.",
+    )
+    checks.expect(
+        part.ledger in {e.hash for e in entries},
+        f"The ledger of party '{party}' was cut off or changed: it lacks the line with which it "
+        f"ended when the party signed.",
+    )
+    purge = part.purge
+    checks.expect(
+        purge is None
+        or any(
+            (e.event, e.note.get("version"), e.at) == ("purge", purge.version, purge.at)
+            for e in entries
+        ),
+        f"The ledger of party '{party}' has no such purge as the party attests.",
+    )
+
+
+def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
+    """Check the files of weights that are still there."""
+    shelf = folder / "versions"
+    numbers = sorted(int(p.stem) for p in shelf.glob("*.safetensors") if p.stem.isdecimal())
+    path = shelf / f"{part.version:06d}.safetensors"
+    where = f"{party}/versions/{path.name}"
+    if path.exists():
+        checks.expect(
+            sha256(path.read_bytes()) == part.weights.after,
+            f"The weights '{where}' are not those that party '{party}' signed.",
+        )
+    elif numbers and numbers[-1] > part.version:
+        checks.unchecked.append(
+            f"Party '{party}' has newer weights only, so those of this request were not checked."
+        )
+    else:
+        checks.faults.append(f"The weights '{where}', which party '{party}' signed, are missing.")
+    if part.purge is not None:
+        left = part.purge.version
+        files = [p for s in ("versions", STAGED) for p in sorted((folder / s).glob("*"))]
+        older = [p for p in files if p.stem.isdecimal() and int(p.stem) < left]
+        for old in older:
+            checks.faults.append(
+                f"Party '{party}' attests a purge, but '{party}/{old.parent.name}/{old.name}' from "
+                f"before it is still there."
+            )
+        return
+    _check_before(part, party, shelf, checks)
+
+
+def _check_before(part: Part, party: str, shelf: Path, checks: Checks) -> None:
+    """Check the weights from before the request, where nothing was purged."""
+    for manifest in sorted(shelf.glob("*.json")):
+        path = manifest.with_suffix(".safetensors")
+        try:
+            told = json.loads(manifest.read_text(encoding="utf-8")).get("sha256")
+        except (OSError, ValueError, AttributeError, RecursionError):
+            checks.faults.append(
+                f"Manifest '{party}/versions/{manifest.name}' cannot be read or was changed."
+            )
+            continue
+        if told == part.weights.before and path.exists():
+            checks.expect(
+                sha256(path.read_bytes()) == part.weights.before,
+                f"The weights '{party}/versions/{path.name}' from before the request are not "
+                f"those that party '{party}' signed.",
+            )
+            return
+    checks.unchecked.append(
+        f"The weights of party '{party}' from before the request are not there to be checked."
+    )

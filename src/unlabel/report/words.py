@@ -1,0 +1,258 @@
+"""The report in plain words: what a level means, what it does not, and how a number is written.
+
+Four things are never said, since no measurement shows them: FORBIDDEN. Copies outside the
+federation cannot be looked for, law is for lawyers, and a forgotten model is another model than a
+retrained one. What a party removed is only ever "attested by" that party.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from unlabel.audit.verdict import Verdict
+
+FORBIDDEN = ("erased", "compliant", "anonymous", "equivalent to retraining")
+
+#: The models that figures are given for, as people call them.
+MODEL_NAMES = {
+    "original": "Before",
+    "mask": "Answer hidden only (control)",
+    "forgotten": "After",
+    "retrained": "Trained again without it",
+}
+#: The three places that knowledge of a label can sit in, from the outermost to the innermost.
+PLACES = {
+    "output": "The answers",
+    "top": "The label holder's model",
+    "deep": "The partners' models",
+}
+RULINGS = {"pass": "passed", "warn": "doubtful", "fail": "failed", "unknown": "not known"}
+
+HEADLINES = {
+    "none": "Not forgotten",
+    "output": "Forgotten in the answers only",
+    "top": "Forgotten in the answers and in the label holder's model",
+    "deep": "Forgotten in the answers and in every party's model",
+}
+MEANINGS = {
+    "none": "Even the answers of the model still show it, or the model has lost too much else.",
+    "output": "The model's answers look like those of a model that never learnt it. That is as "
+    "far as it goes: hiding an answer achieves the same.",
+    "top": "The answers look like those of a model that never learnt it, and the label holder's "
+    "part of the model no longer singles out its samples.",
+    "deep": "In none of our tests did the answers, the label holder's model or the partners' "
+    "models know more of it than a model that never learnt it, within the stated intervals.",
+}
+#: The same where no model was trained again, so that there is nothing to compare with.
+UNCOMPARED = {
+    **MEANINGS,
+    "output": "The model no longer gives it as an answer. That is as far as it goes: hiding an "
+    "answer achieves the same. No model was trained again to compare with.",
+    "top": "The model no longer gives it as an answer, and the label holder's part of the model "
+    "no longer singles out its samples. No model was trained again to compare with.",
+}
+NOT_MEANT = {
+    "none": (
+        "It does not mean that nothing changed: the figures below show how far it came.",
+        "Do not rely on this model where the request has to be honoured.",
+    ),
+    "output": (
+        "Whoever holds the label holder's model can make the label visible again.",
+        "The partners' models can still recognise it.",
+    ),
+    "top": (
+        "The partners' models can still recognise it: whoever holds them and a few labelled "
+        "samples can read it out again.",
+        "It is not the same model as one that was trained again without it.",
+    ),
+    "deep": (
+        "It is not the same model as one that was trained again without it.",
+        "An attack that nobody has thought of yet may find more.",
+    ),
+}
+#: Holds at every level.
+NEVER_MEANT = "It says nothing about copies that anybody made outside this federation."
+
+MODES = {
+    "hidden": "The request was carried out in hidden mode, which keeps from the partners what was "
+    "forgotten.",
+    "deep": "The partners' models took part in the forgetting, and the partners can tell what was "
+    "forgotten.",
+    "open": "The partners took part in the forgetting, and nothing was done to keep what was "
+    "forgotten from them.",
+}
+ROW_DELETION = (
+    "The label holder's model is one linear layer and the partners were left alone. This is as "
+    "good as deleting the label's row of that layer, and no better: all that the partners' models "
+    "know of the label stays where it is."
+)
+PURGED = "Removal of older weights is attested by {party} on {at}; nobody else has checked it."
+NOT_PURGED = (
+    "No removal of older weights is attested by {party}: the model from before may still be there."
+)
+#: What no audit can look at, beside what it says itself.
+NEVER_TESTED = (
+    "What the features themselves say about a label: they stay with their owners.",
+    "Other models, reports or decisions that were made with this model before the request.",
+)
+STATES = {
+    "staged": "The new model is not in use yet: it waits for a decision.",
+    "committed": "The new model is in use at all parties.",
+    "rolled-back": "The new model was dropped: all parties use the one from before.",
+}
+
+#: Measures as people call them; another one is shown under its own name.
+MEASURE_NAMES = {
+    "retained-accuracy": "Accuracy on everything else",
+    "per-label-accuracy": "Accuracy of the weakest label",
+    "confusion": "Labels mistaken for each other",
+    "calibration": "Error of the stated certainty",
+    "forgotten-accuracy": "Answers with the forgotten label",
+    "destination": "Spread over other labels",
+    "membership": "Attack on membership, simple",
+    "likelihood": "Attack on membership, strong",
+    "rank": "Ranking by the label's own score",
+    "revival": "Revival by editing the outputs",
+    "probe-linear": "Linear probe of the embeddings",
+    "probe-mlp": "Network probe of the embeddings",
+    "probe-nearest": "Neighbour probe of the embeddings",
+    "relearning": "Cost of learning it again",
+    "resurfacing": "Return after more training",
+}
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence.
+
+    >>> listed(["3"]), listed(["3", "5"]), listed(["3", "5", "8"])
+    ('3', '3 and 5', '3, 5 and 8')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def subject(verdict: Verdict) -> str:
+    """Return what was to be forgotten, in words."""
+    if verdict.labels:
+        quoted = [f"“{name}”" for name in verdict.labels]
+        return f"the label{'s' if len(quoted) > 1 else ''} {listed(quoted)}"
+    return f"the labels of {verdict.people} {'person' if verdict.people == 1 else 'people'}"
+
+
+def meaning(verdict: Verdict) -> str:
+    """Return what the level means; a comparison is claimed only where there was one."""
+    figures = (about.get("values", {}).get("retrained") for about in verdict.measures.values())
+    compared = any(figure and figure.get("value") is not None for figure in figures)
+    return (MEANINGS if compared else UNCOMPARED)[verdict.level]
+
+
+def demand(verdict: Verdict) -> str:
+    """Return whether the demanded level was reached, in a sentence."""
+    if verdict.demanded == "none":
+        return "Nothing was demanded of this request."
+    asked = f"Demanded: forgotten as far as {PLACES[verdict.demanded].lower()}"
+    return (
+        f"{asked} (level “{verdict.demanded}”). {'Reached.' if verdict.passed else 'NOT reached.'}"
+    )
+
+
+def row_deletion(verdict: Verdict) -> str:
+    """Return the honest sentence about a hidden request under a linear top, or nothing.
+
+    With rho above 0 something about the request did reach the partners, and their models moved.
+    """
+    model = verdict.facts.get("model")
+    top = model.get("top") if isinstance(model, Mapping) else verdict.facts.get("top")
+    silent = not verdict.privacy.get("rho")
+    return ROW_DELETION if verdict.mode == "hidden" and top == "linear" and silent else ""
+
+
+def guaranteed(privacy: Mapping[str, Any]) -> bool:
+    """Return whether the accountant's bound says anything: less than all there is to learn."""
+    information, whole = privacy.get("information"), privacy.get("ln_labels")
+    if information is None or privacy.get("guarantee") in (False, "no guarantee"):
+        return False
+    return whole is None or information < whole
+
+
+def purges(found: Mapping[str, str | None]) -> list[str]:
+    """Return a sentence a party: when its ledger attests a purge, or that it attests none."""
+    return [
+        PURGED.format(party=party, at=moment(at)) if at else NOT_PURGED.format(party=party)
+        for party, at in found.items()
+    ]
+
+
+def moment(at: str) -> str:
+    """Return a date with a time for people; anything else stays as it is.
+
+    >>> moment("2026-11-16T09:21:40+02:00"), moment("soon"), moment("20")
+    ('2026-11-16 07:21 UTC', 'soon', '20')
+    """
+    try:
+        found = datetime.fromisoformat(at if "T" in at else "")
+    except ValueError:
+        return at
+    utc = found.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return utc if found.tzinfo else found.strftime("%Y-%m-%d %H:%M")
+
+
+def number(value: float | None, unit: str = "number") -> str:
+    """Return a value for people.
+
+    >>> number(0.97812, "share"), number(2.345678), number(1.3, "ratio"), number(None)
+    ('97.8 %', '2.35', '1.3 times', 'not measured')
+    >>> number(12345.6)
+    '12,346'
+    """
+    if value is None:
+        return "not measured"
+    if unit == "share":
+        return f"{100 * value:.1f} %"
+    text = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+    return text + (" times" if unit == "ratio" else "")
+
+
+def interval(figure: Mapping[str, Any] | None, unit: str = "number") -> str:
+    """Return a value with its interval and, where it is undefined, why.
+
+    >>> interval({"value": 0.5, "low": 0.41, "high": 0.6}, "share")
+    '50.0 % (41.0 to 60.0)'
+    >>> interval({"value": None, "note": "no test rows"}), interval(None)
+    ('undefined: no test rows', 'not measured')
+    """
+    if figure is None:
+        return "not measured"
+    value, low, high = figure.get("value"), figure.get("low"), figure.get("high")
+    if value is None:
+        note = str(figure.get("note") or "")
+        return f"undefined: {note}" if note else "not measured"
+    text = number(value, unit)
+    if low is not None and high is not None:
+        ends = [number(end, unit).removesuffix(" %").removesuffix(" times") for end in (low, high)]
+        text += f" ({ends[0]} to {ends[1]})"
+    seeds = figure.get("seeds") or []
+    return f"{text}, {len(seeds)} models" if len(seeds) > 1 else text
+
+
+def size(count: float) -> str:
+    """Return a number of bytes for people.
+
+    >>> size(0), size(1_234_567)
+    ('0 B', '1.2 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def short(text: str, most: int) -> str:
+    """Return a text that fits; the whole of it stands in the table beside the picture.
+
+    >>> short("aeroplane", 6)
+    'aerop…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,230 @@
+"""All measures over all models; and what holds of every one of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+import torch
+from audit.seen_cases import GONE, knower, shifted, shuffled, stranger
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unlabel.audit import LEVELS, MEASURES, Figure, Measure, Part, Seen, compare
+from unlabel.audit.relearning import Relearning
+from unlabel.errors import DataError
+
+NAMES = MEASURES.names()
+#: Measures whose value depends on which rows are drawn, so that another order moves it a little.
+DRAWN = {"probe-linear", "probe-mlp", "probe-nearest", "relearning"}
+#: The value for a model that knows the label, for the same one masked, and for one that never saw
+#: it: each the extreme that the measure has.
+EXTREMES = {
+    "forgotten-accuracy": (1.0, 0.0, 0.0),
+    "rank": (1.0, 1.0, 0.5),
+    "revival": (1.0, 1.0, 0.0),
+    "resurfacing": (1.0, 1.0, 0.0),
+    "probe-linear": (1.0, 1.0, 0.2),
+    "probe-nearest": (1.0, 1.0, 0.2),
+    "probe-mlp": (1.0, 1.0, 0.2),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, dict[str, object]]:
+    known = knower()
+    models = {
+        "original": [known],
+        "mask": [known.masked([GONE])],
+        "forgotten": [stranger(7)],
+        "retrained": [stranger(1), stranger(2)],
+    }
+    measures = {name: MEASURES.get(name)() for name in NAMES}
+    measures["relearning"] = Relearning(steps=60)
+    return compare(models, [GONE], measures=measures)
+
+
+def values(found: dict[str, dict[str, object]], name: str) -> dict[str, dict[str, float]]:
+    return found[name]["values"]  # type: ignore[return-value]
+
+
+def test_every_measure_explains_itself() -> None:
+    assert len(NAMES) >= 15
+    for name in NAMES:
+        kind = MEASURES.get(name)
+        assert kind.__doc__
+        assert kind.about
+        assert kind.level in (None, *LEVELS)
+
+
+def test_the_result_is_plain_data_in_the_form_of_a_verdict(
+    found: dict[str, dict[str, object]],
+) -> None:
+    assert set(found) == set(NAMES)
+    assert json.loads(json.dumps(found)) == found
+    for name, block in found.items():
+        assert set(block) == {"about", "level", "higher_is_better", "unit", "values"}, name
+        for entry in values(found, name).values():
+            expected = {"value", "low", "high", "detail", "note", "seeds", "each"}
+            assert set(entry) == expected
+            if entry["value"] is not None and entry["low"] is not None:
+                assert entry["low"] <= entry["value"] + 1e-9
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_a_non_forgetter_and_a_perfect_one_get_the_extremes(
+    found: dict[str, dict[str, object]], name: str
+) -> None:
+    entry = values(found, name)
+    got = [entry[model]["value"] for model in ("original", "mask", "forgotten")]
+    # The largest of many differences is not 0 on a few rows.
+    loose = 0.2 if name == "revival" else 0.12
+    assert got == pytest.approx(EXTREMES[name], abs=loose)
+
+
+def test_what_is_no_extreme_still_tells_a_forgetter_from_a_mask(
+    found: dict[str, dict[str, object]],
+) -> None:
+    went = values(found, "destination")
+    # Built to lie on the four other centres, as many on each.
+    assert went["original"]["value"] == 0.0
+    assert went["forgotten"]["value"] == pytest.approx(1.0, abs=0.02)
+    steps = values(found, "relearning")
+    assert steps["original"]["value"] < 30
+    assert steps["forgotten"]["value"] is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_perfect_forgetter_lies_within_what_retrained_models_show(
+    found: dict[str, dict[str, object]], name: str
+) -> None:
+    entry = values(found, name)
+    forgotten, retrained = entry["forgotten"], entry["retrained"]
+    if forgotten["value"] is None:
+        assert retrained["value"] is None
+    else:
+        assert forgotten["low"] <= retrained["high"] + 1e-9
+        assert retrained["low"] <= forgotten["high"] + 1e-9
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if MEASURES.get(n).level in ("top", "deep")])
+def test_below_the_output_nothing_depends_on_what_is_predicted(name: str) -> None:
+    seen = knower(rows=100)
+
+    def silent(part: Part) -> Part:
+        return replace(part, logits=torch.full_like(part.logits, torch.nan))
+
+    muted = Seen(silent(seen.train), silent(seen.test), seen.names)
+    measure = MEASURES.get(name)()
+    assert measure.measure(muted, (GONE,)) == measure.measure(seen, (GONE,))
+
+
+QUICK = [n for n in NAMES if MEASURES.get(n).level != "deep"]
+
+
+@given(seed=st.integers(0, 1000), by=st.floats(-30, 30))
+@settings(max_examples=10)
+def test_the_order_of_rows_and_a_constant_on_all_logits_change_nothing(
+    seed: int, by: float
+) -> None:
+    seen = knower(3, rows=60)
+    for name in QUICK:
+        measure = MEASURES.get(name)()
+        expected = measure.measure(seen, (GONE,)).value
+        assert measure.measure(shuffled(seen, seed), (GONE,)).value == pytest.approx(expected), name
+        if name == "rank":
+            continue
+        # The attack's cut between members may fall on either side of a row.
+        loose = 0.1 if name == "membership" else 1e-4
+        moved = measure.measure(shifted(seen, by), (GONE,)).value
+        assert moved == pytest.approx(expected, abs=loose), name
+
+
+def test_a_constant_leaves_the_margin_and_the_probability_alone_but_not_the_logit() -> None:
+    rank, seen = MEASURES.get("rank")(), knower(3)
+    before, after = (rank.measure(s, (GONE,)).detail["kinds"] for s in (seen, shifted(seen, 30)))
+    for kind in ("margin", "probability"):
+        assert before[kind]["value"] == pytest.approx(after[kind]["value"], abs=1e-3)
+    assert before["logit"]["value"] > after["logit"]["value"] + 0.1
+
+
+@pytest.mark.parametrize("name", sorted(DRAWN))
+def test_another_order_of_rows_moves_a_probe_by_no_more_than_its_interval(name: str) -> None:
+    measure, seen = MEASURES.get(name)(), knower(3, rows=100)
+    one, two = measure.measure(seen, (GONE,)), measure.measure(shuffled(seen, 1), (GONE,))
+    assert one.low is not None
+    assert one.high is not None
+    assert two.low is not None
+    assert two.high is not None
+    assert one.low <= two.high
+    assert two.low <= one.high
+
+
+@dataclass(frozen=True)
+class Told(Measure):
+    """Return what the first test row's first logit says, and remember having been asked."""
+
+    about: ClassVar[str] = "a test"
+    asked: ClassVar[list[float]] = []
+
+    def measure(self, seen: Seen, labels: tuple[int, ...]) -> Figure:
+        """Return it."""
+        value = round(float(seen.test.logits[0, 0]), 6)
+        self.asked.append(value)
+        return Figure(None if value < 0 else value, value - 0.01, value + 0.01, {"is": value})
+
+
+def saying(value: float) -> Seen:
+    seen = knower(rows=10)
+    return replace(seen, test=replace(seen.test, logits=torch.full_like(seen.test.logits, value)))
+
+
+def test_several_of_one_model_are_averaged() -> None:
+    several = [saying(0.2), saying(0.4), saying(0.6)]
+    told: list[tuple[int, int, str]] = []
+    found = compare(
+        {"retrained": several, "original": [saying(0.9)]},
+        [GONE],
+        measures={"told": Told()},
+        watch=lambda step, steps, note: told.append((step, steps, note)),
+    )["told"]["values"]
+    entry = found["retrained"]
+    assert entry["value"] == pytest.approx(0.4)
+    assert entry["seeds"] == pytest.approx([0.2, 0.4, 0.6])
+    # The mean -+ 2 * 0.2 / sqrt(3) reaches further up than the seeds' own intervals.
+    assert entry["high"] == pytest.approx(0.4 + 0.4 / 3**0.5)
+    assert entry["low"] == pytest.approx(0.4 - 0.4 / 3**0.5)
+    assert entry["detail"] == {"is": pytest.approx(0.2)}
+    assert [one["high"] for one in entry["each"]] == pytest.approx([0.21, 0.41, 0.61])
+    assert found["original"]["seeds"] == pytest.approx([0.9])
+    assert [step for step, _, _ in told] == [1, 2, 3, 4]
+    assert told[-1] == (4, 4, "told of original")
+
+
+def test_a_seed_without_a_value_is_left_out_and_said_so() -> None:
+    several = {"retrained": [saying(0.5), saying(-1.0)]}
+    entry = compare(several, [GONE], measures={"told": Told()})["told"]["values"]["retrained"]
+    assert entry["value"] == 0.5
+    assert entry["seeds"] == [0.5, None]
+    assert entry["note"] == "1 of 2 have no value."
+
+
+def test_a_mask_is_not_measured_again_below_the_output() -> None:
+    @dataclass(frozen=True)
+    class Deeper(Told):
+        """The same, said to be of a deeper level."""
+
+        level: ClassVar = "deep"
+        asked: ClassVar[list[float]] = []
+
+    known = knower(rows=10)
+    models = {"original": [known], "mask": [known.masked([GONE])], "other": [stranger(rows=10)]}
+    compare(models, [GONE], measures={"deeper": Deeper()})
+    assert len(Deeper.asked) == 2
+
+
+def test_a_model_of_which_nothing_was_seen_is_refused() -> None:
+    with pytest.raises(DataError, match="something seen of model 'retrained'; leave it out"):
+        compare({"retrained": []}, [GONE])

@@ -1,0 +1,161 @@
+"""A passive party's view: what it heard, by rows, and what it computes by itself."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+from cli.command_line import one_thread
+
+from unlabel.audit.party_files import files_view, mentions, walk
+from unlabel.audit.view import Held, View, from_transcript, heard_of, hold, listening
+from unlabel.errors import DataError
+from unlabel.federation import Federation
+from unlabel.wire import Embed, Gradients, Message, Recorder, Tune
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+
+@pytest.fixture(scope="module")
+def digits() -> Federation:
+    federation = Federation.local("digits", model="mlp", epochs=2, public=8)
+    federation.train()
+    return federation
+
+
+def made_view(messages: list[Message], rows: int = 6, width: int = 2) -> View:
+    held = Held({}, {"main": torch.ones(rows, width)})
+    moved = Held({}, {"main": torch.ones(rows, width) + torch.arange(rows)[:, None]})
+    return View("p", tuple(heard_of(message) for message in messages), held, moved)
+
+
+def embed(rows: list[int], step: int, mode: str = "frozen", table: str = "main") -> Message:
+    return Embed(step, torch.tensor(rows), mode, table)  # type: ignore[arg-type]
+
+
+def gradients(values: list[list[float]], step: int) -> Message:
+    return Gradients(step, torch.tensor(values))
+
+
+def test_gradients_go_to_the_rows_that_were_asked_for_in_the_same_step() -> None:
+    view = made_view(
+        [
+            embed([4, 1], 0),
+            embed([0, 2], 7, "predict"),  # looked at in between: nothing follows it
+            gradients([[3.0, 4.0], [0.0, 2.0]], 0),
+            embed([1], 1),
+            gradients([[0.0, -6.0]], 1),
+        ]
+    )
+    assert [push.rows.tolist() for push in view.pushes()] == [[4, 1], [1]]
+    total, count = view.summed()
+    assert total.tolist() == [[0, 0], [0, -4], [0, 0], [0, 0], [3, 4], [0, 0]]
+    assert count.tolist() == [0, 2, 0, 0, 1, 0]
+    assert view.push_norms().tolist() == [0, 4, 0, 0, 5, 0]
+    assert view.asked().tolist() == [0, 2, 0, 0, 1, 0]
+    assert view.asked(moving=False).tolist() == [1, 0, 1, 0, 0, 0]
+    assert view.moved().norm(dim=1).tolist() == pytest.approx([n * 2**0.5 for n in range(6)])
+
+
+def test_gradients_of_another_shape_or_step_are_for_no_rows() -> None:
+    view = made_view(
+        [embed([1, 2], 0), gradients([[1.0, 1.0]], 0), embed([1], 1), gradients([[1.0, 1.0]], 2)]
+    )
+    assert view.pushes() == []
+    assert view.push_norms().sum() == 0
+
+
+def test_public_samples_in_a_table_of_their_own_are_no_rows_of_the_main_one() -> None:
+    view = made_view([embed([1, 2], 0, table="public"), gradients([[1.0, 0.0], [2.0, 0.0]], 0)])
+    assert view.asked().sum() == 0
+    assert view.summed()[1].sum() == 0
+    assert [push.table for push in view.pushes()] == ["public"]
+
+
+def test_a_listener_hears_what_a_recorder_keeps(digits: Federation) -> None:
+    plain = digits.active.transport
+    recorder = Recorder(plain, keep_tensors=True)
+    digits.active.transport = recorder
+    try:
+        with listening(digits.active) as listener:
+            digits.forget([3], method="renormalise", few_shot=6, retained=2).rollback()
+    finally:
+        digits.active.transport = plain
+    held = hold(digits.passives["passive-1"])
+    heard = tuple(listener.heard["passive-1"])
+    view = View("passive-1", heard, held, held)
+    kept = View(
+        "passive-1",
+        from_transcript(recorder.transcripts["passive-1"].entries),
+        held,
+        held,
+    )
+    assert [(h.kind, h.step, h.bytes) for h in heard] == [
+        (h.kind, h.step, h.bytes) for h in kept.heard
+    ]
+    assert heard[-1].kind == "Rollback"
+    assert len(view.pushes()) == len(kept.pushes()) > 0
+    for one, other in zip(view.pushes(), kept.pushes(), strict=True):
+        assert torch.equal(one.rows, other.rows)
+        assert torch.equal(one.values, other.values)
+    assert digits.active.transport is plain
+
+
+def test_what_is_heard_does_not_change_with_the_senders_memory() -> None:
+    values = torch.ones(2, 2)
+    heard = heard_of(Gradients(0, values))
+    values.zero_()
+    assert heard.tensors["values"].sum() == 4
+
+
+def test_a_party_computes_its_embeddings_itself(digits: Federation) -> None:
+    party = digits.passives["passive-1"]
+    held = hold(party)
+    rows = torch.arange(len(digits.holdings.labels))
+    assert torch.equal(held.embeddings["main"], digits.active.embeddings(rows)[0])
+    assert hold(party, held) is held
+    with listening(digits.active) as listener:
+        outcome = digits.forget([1], method="renormalise", few_shot=6, retained=2)
+    now = hold(party, held)
+    outcome.rollback()
+    assert now is not held
+    assert not torch.equal(now.embeddings["main"], held.embeddings["main"])
+    assert hold(party, held) is held
+    tunes = [h for h in listener.heard["passive-1"] if h.kind == "Tune"]
+    assert tunes[0].plain["lr"] > 0
+    assert set(tunes[0].plain) == {f.name for f in fields(Tune)} - {"step"}
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def test_a_partys_files_tell_sizes_lines_and_words(tmp_path: Path) -> None:
+    party = tmp_path / "run" / "left"
+    (party / "versions").mkdir(parents=True)
+    (party / "ledger.jsonl").write_text('{"note": {"labels": ["cat"]}}\n{"note": {}}\n')
+    (party / "versions" / "1.safetensors").write_bytes(b"12345")
+    (party / "versions" / "1.json").write_text('{"request": "ab", "version": 12}')
+    certificate = tmp_path / "run" / "certificate.json"
+    certificate.write_text('{"mode": "open"}')
+    found = files_view(party, [certificate])
+    assert found.figures["files"] == 4
+    assert found.figures["size versions/1.safetensors"] == 5
+    assert found.figures["lines ledger.jsonl"] == 2
+    assert found.figures["length ledger.jsonl labels"] == 3
+    assert found.figures["length versions/1.json request"] == 2
+    assert found.figures["length versions/1.json version"] == 2
+    assert sorted(found.texts) == ["ab", "cat", "open"]
+    assert mentions(found.texts, ["dog", "cat"]) == [0, 1]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="Expected the folder of a party but found none at"):
+        files_view(tmp_path / "nobody")
+
+
+def test_text_that_is_no_json_is_one_value() -> None:
+    assert list(walk("a line of a log")) == [("", "a line of a log")]
+    assert list(walk("{broken")) == [("", "{broken")]
+    assert list(walk('["a", {"b": [1, null]}]')) == [("", "a"), ("b", 1), ("b", None)]

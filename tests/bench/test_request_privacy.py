@@ -1,0 +1,139 @@
+"""The bench of requests: the undefended method is found out, a hidden one is not, nor by files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.command_line import one_thread
+
+from unlabel.bench import request_attacks
+from unlabel.bench.registry import BENCHES
+from unlabel.bench.request_privacy import RequestPrivacySettings, table
+from unlabel.bench.scenes import Scene
+from unlabel.errors import SettingsError
+from unlabel.federation import Federation
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+HIDDEN = "hidden:steps=20"
+SMALL = RequestPrivacySettings(
+    epochs=4, requests=60, originals=2, methods=("renormalise", "mask", HIDDEN)
+)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNLABEL_CACHE", str(tmp_path / "cache"))
+
+
+def run(settings: RequestPrivacySettings, say: Any = lambda _: None) -> dict[str, Any]:
+    return BENCHES.get("request-privacy").run(settings, say)
+
+
+def test_the_undefended_method_is_found_out_and_a_hidden_one_is_not(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    found = {m["method"]: m for m in run(replace(SMALL, page=str(page)))["methods"]}
+    told = found["renormalise"]
+    assert told["best"]["value"] > 0.95
+    assert told["information"]["limit"] > 1.5
+    assert told["rows"]["public samples"] > 0.95
+    assert told["bound"] is None
+    assert not told["alike"]
+    for quiet in (found["mask"], found[HIDDEN]):
+        assert quiet["best"]["low"] <= quiet["chance"] <= quiet["best"]["high"]
+        assert quiet["information"]["limit"] < 0.05
+        assert quiet["bound"]["information"] == 0
+        assert quiet["alike"]  # not only to these attacks: there is nothing to see
+        assert quiet["rows"]["training rows"] == 0.5
+    assert all(m["outcome"]["forgotten"] < 0.1 for m in found.values())
+    text = page.read_text()
+    assert "60 requests a method" in text
+    assert f"| {HIDDEN} |" in text
+
+
+def test_noise_keeps_what_is_told_below_the_bound(tmp_path: Path) -> None:
+    method = "hidden:steps=5:noise=0.5:moves=3"
+    (found,) = run(replace(SMALL, methods=(method,)))["methods"]
+    assert not found["alike"]
+    assert found["information"]["limit"] <= found["bound"]["information"]
+    assert found["bound_holds"]
+    # The noise is small enough for the attack to find something.
+    assert found["best"]["low"] > found["chance"]
+    json.dumps(found)
+
+
+def test_a_partys_files_tell_an_open_request_and_not_a_hidden_one() -> None:
+    small = replace(SMALL, requests=10, files=True, methods=("renormalise", HIDDEN))
+    found = {m["method"]: m for m in run(small)["methods"]}
+    assert found["renormalise"]["attacks"]["one party/named in a text"]["value"] == 1.0
+    hidden = found[HIDDEN]
+    assert hidden["alike"]
+    assert hidden["attacks"]["one party/named in a text"]["value"] < 0.5
+    assert hidden["failed"] == 0
+
+
+def test_the_files_of_a_party_are_among_what_it_sees(tmp_path: Path) -> None:
+    federation = Federation.local(
+        "digits", model="mlp", epochs=1, public=12, folder=tmp_path / "run", record=True
+    )
+    federation.train()
+    scene = Scene(federation, tmp_path / "run")
+    shown = scene.show([3], HIDDEN, few_shot=4, retained=2)
+    names = shown.traces["one party"].whole
+    for file in ("ledger.jsonl", "transcript.jsonl", "certificate.json"):
+        assert names[f"0/file size {file}"] > 0
+    assert any(name.startswith("0/file size versions/") for name in names)
+    # It was made to a copy: the run itself has forgotten nothing.
+    assert not (tmp_path / "run" / "passive-1" / "ledger.jsonl").exists()
+
+
+def test_a_bench_that_starts_again_repeats_nothing(tmp_path: Path) -> None:
+    small = replace(SMALL, requests=8, methods=("mask",), kept=str(tmp_path / "kept.jsonl"))
+    first = run(small)
+    lines = (tmp_path / "kept.jsonl").read_text()
+    assert len(lines.splitlines()) == 8
+    said: list[str] = []
+    again = run(small, said.append)
+    assert again == first
+    assert (tmp_path / "kept.jsonl").read_text() == lines
+    assert said == ["mask: attacking"]
+    more = run(replace(small, requests=12))
+    assert more["methods"][0]["requests"] == 12
+    assert (tmp_path / "kept.jsonl").read_text().startswith(lines)
+
+
+def test_labels_are_drawn_evenly_and_the_same_every_time() -> None:
+    plan = request_attacks.Plan(1000, 1, 2, 1)
+    labels = [plan.label(number, 10) for number in range(1000)]
+    assert labels == [plan.label(number, 10) for number in range(1000)]
+    counts = [labels.count(label) for label in range(10)]
+    assert min(counts) > 60
+    assert max(counts) < 140
+
+
+def test_a_table_has_a_row_a_method() -> None:
+    found = run(replace(SMALL, requests=8, methods=("mask",)))
+    rows = table(found)
+    assert [row[0] for row in rows] == ["method", "mask"]
+    assert len({len(row) for row in rows}) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"requests": 3}, "Expected at least 4 requests"),
+        ({"originals": 0}, "Expected at least 4 requests to 1 original"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        replace(SMALL, **changes)
+
+
+def test_methods_for_people_are_refused() -> None:
+    with pytest.raises(SettingsError, match="forget whole labels"):
+        run(replace(SMALL, methods=("people",)))

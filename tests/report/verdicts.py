@@ -1,0 +1,256 @@
+"""Verdicts as an audit makes them: a complete one, and one that knows next to nothing.
+
+The rows are drawn around a centre a label, seen by two parties. What a model knows of the
+forgotten label is set by hand: the original knows it, a retrained model does not, and the
+forgotten model knows it in the embeddings but not in its scores.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from unlabel.audit import Finding, Part, Seen, Verdict
+from unlabel.audit.pictures import picture_data
+
+NAMES = (
+    *("aeroplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
+CAT = 3
+WIDTH = 6
+
+
+def seen(known: float, apart: float, rows: int = 400) -> Seen:
+    """Return a model: `known` moves the score of cats, `apart` how far cats stand from dogs."""
+    draw = torch.Generator().manual_seed(5)
+    centres = 1.2 * torch.randn(len(NAMES), 2 * WIDTH, generator=draw)
+    centres[CAT] = centres[5] + apart * (centres[CAT] - centres[5])
+
+    def part(memory: float) -> Part:
+        labels = torch.arange(rows) % len(NAMES)
+        found = centres[labels] + torch.randn(rows, 2 * WIDTH, generator=draw)
+        scores = -((found[:, None] - centres[None]) ** 2).sum(2) / 4
+        scores[:, CAT] += known
+        scores[torch.arange(rows), labels] += memory
+        parties = {"left": found[:, :WIDTH], "right": found[:, WIDTH:]}
+        return Part(labels, scores, scores.clone(), parties)
+
+    return Seen(part(0.8 if known == 0 else 0.1), part(0.0), NAMES)
+
+
+def models() -> dict[str, Seen]:
+    original = seen(0.0, 1.0)
+    return {
+        "original": original,
+        "mask": original.masked([CAT]),
+        "forgotten": seen(-9.0, 0.85),
+        "retrained": seen(-9.0, 0.45),
+    }
+
+
+@cache
+def _drawn() -> str:
+    return json.dumps(picture_data(models(), [CAT], NAMES))
+
+
+def pictures() -> dict[str, Any]:
+    """Return the data of the pictures, computed once and new every time."""
+    found = json.loads(_drawn())
+    assert isinstance(found, dict)
+    return found
+
+
+def measure(
+    about: str,
+    level: str | None,
+    values: tuple[float | None, ...],
+    *,
+    spread: float = 0.02,
+    unit: str = "share",
+    note: str = "",
+) -> dict[str, Any]:
+    """Return a measure with its value for the four models, in the order of `MODELS`."""
+    most = float("inf") if unit == "ratio" else 1.0
+    shown: dict[str, dict[str, Any]] = {
+        model: {
+            "value": value,
+            "low": None if value is None else max(0.0, value - spread),
+            "high": None if value is None else min(most, value + spread),
+            "detail": {},
+            "note": note if value is None else "",
+            "seeds": [value, value] if model == "retrained" else [],
+        }
+        for model, value in zip(("original", "mask", "forgotten", "retrained"), values, strict=True)
+    }
+    return {
+        "about": about,
+        "level": level,
+        "higher_is_better": None,
+        "unit": unit,
+        "values": shown,
+    }
+
+
+def measures() -> dict[str, dict[str, Any]]:
+    return {
+        "retained-accuracy": measure("accuracy elsewhere", None, (0.912, 0.918, 0.909, 0.915)),
+        "calibration": measure("calibration error", None, (0.041, 0.052, 0.047, 0.043)),
+        "forgotten-accuracy": measure("still predicted", "output", (0.874, 0.0, 0.002, 0.0)),
+        "membership": measure("called members", "output", (0.91, 0.62, 0.57, 0.55), spread=0.05),
+        "likelihood": measure("attack", "output", (0.71, 0.71, 0.53, 0.50), spread=0.04),
+        "destination": measure("spread", "output", (0.12, 0.55, 0.51, 0.6), unit="number"),
+        "rank": measure("own score", "top", (0.98, 0.98, 0.54, 0.61), spread=0.03, unit="number"),
+        "revival": measure("biases", "top", (0.87, 0.86, 0.12, 0.1), spread=0.04),
+        "probe-linear": measure("probe", "deep", (0.83, 0.83, 0.74, 0.52), spread=0.05),
+        "probe-mlp": measure("probe", "deep", (0.86, 0.86, 0.77, 0.57), spread=0.05),
+        "probe-nearest": measure("probe", "deep", (0.8, 0.8, 0.61, 0.49), spread=0.05),
+        "relearning": measure("cost", "deep", (0.05, 0.05, 0.42, 1.0), spread=0.1, unit="ratio"),
+        "resurfacing": measure(
+            "returns", "deep", (None, None, None, None), note="it takes a retrained model"
+        ),
+    }
+
+
+def messages() -> dict[str, list[dict[str, Any]]]:
+    kinds = ("Ask", "Embeddings", "Gradients", "Done")
+    return {
+        party: [
+            {
+                "at": 0.2 * n + 0.01 * k + shift,
+                "direction": "sent" if kind in ("Embeddings", "Done") else "received",
+                "kind": kind,
+                "bytes": {"Ask": 512, "Embeddings": 34_816, "Gradients": 34_816, "Done": 96}[kind]
+                * (1 + n // 18),
+            }
+            for n in range(36)
+            for k, kind in enumerate(kinds)
+        ]
+        for shift, party in ((0.0, "left"), (0.05, "right"))
+    }
+
+
+def full() -> Verdict:
+    """Return the verdict of an audit that had everything: it reaches `top`, as demanded."""
+    return Verdict(
+        request="9f2c41d07be84a13",
+        labels=("cat",),
+        people=0,
+        state="committed",
+        mode="hidden",
+        method="hidden",
+        settings={"samples": "public", "steps": 400, "batch": 64, "lr": 0.01, "noise": 0.0},
+        level="top",
+        demanded="top",
+        findings=(
+            Finding(
+                "output",
+                "forgotten-accuracy",
+                "pass",
+                "0.2 % of cats are called cat, 0.0 % in the retrained model.",
+            ),
+            Finding("output", "membership", "pass", "57 % against 55 % in the retrained model."),
+            Finding("output", "destination", "warn", "Half of all cats go to dog."),
+            Finding(
+                "top",
+                "rank",
+                "pass",
+                "The label's own score ranks cats at 0.54, within 0.1 "
+                "of the retrained model's 0.61.",
+            ),
+            Finding(
+                "deep",
+                "probe-linear",
+                "fail",
+                "A linear probe finds 74 % of cats again, against 52 % in the retrained model.",
+            ),
+            Finding(
+                "deep",
+                "resurfacing",
+                "unknown",
+                "Original and retrained model do not differ by three standard errors.",
+            ),
+        ),
+        measures=measures(),
+        pictures=pictures(),
+        privacy={
+            "mode": "hidden",
+            "information": 0.5,
+            "rho": 2.0,
+            "ln_labels": 2.302585,
+            "tail": 6.9,
+            "delta": 0.01,
+            "best_guess": 0.39,
+            "chance": 0.1,
+            "guarantee": "at most 0.5 of 2.303 nats",
+            "sentence": "Attacks were run on 300 requests of random labels.",
+            "attacks": [
+                {
+                    "name": "Clusters of gradients",
+                    "value": 0.11,
+                    "low": 0.077,
+                    "high": 0.151,
+                    "chance": 0.1,
+                    "sentence": "k-means on what was received",
+                },
+                {
+                    "name": "Rows that moved most",
+                    "value": 0.093,
+                    "low": 0.063,
+                    "high": 0.132,
+                    "chance": 0.1,
+                    "sentence": "own embeddings before and after",
+                },
+                {
+                    "name": "Both partners together",
+                    "value": 0.127,
+                    "low": 0.091,
+                    "high": 0.17,
+                    "chance": 0.1,
+                    "sentence": "all that two partners saw",
+                },
+            ],
+        },
+        messages=messages(),
+        unknown=(
+            "Shadow models were not trained, so the stronger attack has one threshold a label.",
+        ),
+        thresholds={"retained_drop": 0.01, "forgotten_accuracy": 0.05, "rank": 0.1},
+        facts={
+            "model": {"bottom": "convnet", "top": "linear"},
+            "rows": {"train": 4000, "test": 1000},
+            "parties": ["left", "right"],
+            "versions": {"unlabel": "0.4.0", "torch": "2.13.0"},
+            "dates": {"requested": "2026-11-03T09:00:00+00:00", "audited": "2026-11-16T07:20:00"},
+        },
+    )
+
+
+def bare() -> Verdict:
+    """Return the verdict on labels of people, without retrained model or transcript."""
+    drawn = pictures()
+    return Verdict(
+        request="00aa",
+        labels=(),
+        people=3,
+        state="staged",
+        mode="open",
+        method="people",
+        settings={},
+        level="none",
+        demanded="top",
+        findings=(),
+        measures={},
+        pictures={"labels": drawn["labels"], "forgotten": []},
+    )
+
+
+def top_only() -> Verdict:
+    """Return the verdict on a request of which the partners received nothing."""
+    nothing = {"information": 0.0, "rho": 0.0, "ln_labels": 2.302585, "best_guess": 0.1}
+    quiet: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
+    return replace(full(), privacy={**nothing, "chance": 0.1}, messages=quiet)
