@@ -19,11 +19,12 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from unlabel.audit import LEVELS, MEASURES
 from unlabel.defend import DEFENCES, DefendSettings
 from unlabel.forget import METHODS
 from unlabel.models import ModelSettings
 from unlabel.party import Policy
-from unlabel.train import ActiveTable, PassiveTable, RunConfig, TrainSettings
+from unlabel.train import ActiveTable, AuditSettings, PassiveTable, RunConfig, TrainSettings
 from unlabel.wire import MESSAGES
 
 ROOT = Path(__file__).parent.parent
@@ -75,7 +76,10 @@ def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [RunConfig, ActiveTable, PassiveTable, ModelSettings, TrainSettings, Policy, DefendSettings],
+    [
+        *(RunConfig, ActiveTable, PassiveTable, ModelSettings, TrainSettings, Policy),
+        *(DefendSettings, AuditSettings),
+    ],
 )
 def test_the_page_of_settings_names_every_one_with_its_default(settings: type[Any]) -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
@@ -110,6 +114,12 @@ def test_the_page_of_settings_names_every_defence_with_its_defaults() -> None:
     for name in DEFENCES.names():
         words = ", ".join(f"`{f.name}={f.default:g}`" for f in fields(DEFENCES.get(name)))
         assert f"| `{name}` | {words} |" in page
+
+
+def test_the_page_of_the_audit_names_every_measure_and_level() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    assert [name for name in MEASURES.names() if f"`{name}`" not in page] == []
+    assert [level for level in LEVELS if f"| `{level}` |" not in page] == []
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

@@ -74,6 +74,7 @@ datasets = st.builds(
     model=models,
     train=trains,
     policy=policies,
+    trust=st.dictionaries(names, st.sampled_from(["ab" * 32, "0f" * 32]), max_size=2),
 )
 tables = st.builds(
     RunConfig,

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file, save
 from torch import nn
 
 from unlabel._version import __version__
-from unlabel.audit import Part, Seen, Verdict, look
+from unlabel.audit import Seen, Verdict, look, reaches
 from unlabel.audit.compare import Watch, compare, watch_nothing
 from unlabel.audit.gate import NO_RETRAINED, judge, level_of
+from unlabel.audit.kept import keep_seen, kept_seen
+from unlabel.audit.partner_attacks import moved_attacks
 from unlabel.audit.pictures import picture_data
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError
@@ -40,6 +41,7 @@ NEEDS_FOLDER = "An audit compares versions, which a federation in memory does no
 class Case:
     """A request to be audited: its facts, and the versions before and after it.
 
+    state   staged, committed or rolled-back
     before  None where it was purged
     """
 
@@ -69,9 +71,9 @@ def find_case(federation: Federation) -> Case:
     facts = federation.active.facts(versions[-1]) if versions else {}
     if "request" not in facts:
         raise ForgetError(f"There is nothing to audit. {NOTHING}")
-    if facts.get("dropped"):
-        raise ForgetError(f"The last request was rolled back. {NOTHING}")
-    return Case(facts, "committed", versions[-2] if len(versions) > 1 else None, versions[-1])
+    after = versions[-1]
+    before = after - 1 if after - 1 in versions else None
+    return Case(facts, "rolled-back" if facts.get("dropped") else "committed", before, after)
 
 
 def audit(
@@ -90,6 +92,10 @@ def audit(
     started = time.monotonic()
     case = find_case(federation)
     note = case.facts["note"]
+    if case.state == "rolled-back":
+        # Partners cannot tell this request from one that was kept, and the audit of it is no help.
+        _models(federation, case, ())
+        raise ForgetError(f"The last request was rolled back. {NOTHING}")
     names = tuple(str(name) for name in note.get("labels", ()))
     if not names:
         raise ForgetError(
@@ -120,7 +126,7 @@ def audit(
         findings=tuple(findings),
         measures=measures,
         pictures=picture_data(first, labels, federation.labels),
-        privacy=_privacy(about, len(federation.labels)),
+        privacy=_privacy(about, len(federation.labels), models, labels),
         messages=about.get("messages", {}),
         unknown=tuple(_unknown(case, models, references)),
         thresholds=asdict(limits),
@@ -139,19 +145,23 @@ def audit_path(federation: Federation) -> Path:
 
 
 def audited(federation: Federation, request: str) -> dict[str, Any] | None:
-    """Return the level that an audit found for a request and the one it demanded, if any did."""
+    """Return the level that an audit found for a request and the one that is demanded, if any did.
+
+    Demanded is what the run demands, or what the audit did where that was deeper.
+    """
     path = audit_path(federation)
     if not path.exists():
         return None
     try:
         found = json.loads(path.read_bytes())
-        about = {name: str(found[name]) for name in ("request", "level", "demanded")}
-        passed = bool(found["passed"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if str(found["request"]) != request:
+            return None
+        level, asked = str(found["level"]), str(found["demanded"])
+        own = federation.config.audit.demand
+        demanded = asked if reaches(asked, own) else own
+        return {"level": level, "demanded": demanded, "passed": reaches(level, demanded)}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"'{path}' cannot be read; run `unlabel audit` again.") from error
-    if about.pop("request") != request:
-        return None
-    return {**about, "passed": passed}
 
 
 def _models(federation: Federation, case: Case, labels: tuple[int, ...]) -> dict[str, Seen]:
@@ -165,6 +175,8 @@ def _models(federation: Federation, case: Case, labels: tuple[int, ...]) -> dict
                 found[name] = _look(federation, case)
     finally:
         federation.catch_up(afresh=True)
+        if federation.undecided is not None:  # made in this process, and still what it predicts by
+            active.restore(case.after)
     if "original" in found:
         found["mask"] = found["original"].masked(labels)
     return found
@@ -189,7 +201,7 @@ def _references(federation: Federation, case: Case, wanted: int, watch: Watch) -
     assert federation.folder is not None
     holdings, config = federation.holdings, federation.config
     gone = Forgotten.from_facts(case.facts)
-    about = json.dumps([holdings.digest(), asdict(gone), asdict(config.train)], sort_keys=True)
+    about = json.dumps([case.facts["data"], case.facts.get("settings"), asdict(gone)])
     folder = federation.folder / ACTIVE / RETRAINED / sha256(about.encode())[:12]
     found = []
     for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
@@ -204,40 +216,25 @@ def _references(federation: Federation, case: Case, wanted: int, watch: Watch) -
             again = type(federation)(parts, active, passives)
             again.forgotten = gone
             again.train()
-            seen = _look(again, case)
-            write_atomically(path, save(_flat(seen)), mode=0o600)
-        found.append(_unflat(load_file(path), federation.labels))
+            keep_seen(path, _look(again, case))
+        found.append(kept_seen(path, federation.labels))
     return found
 
 
-def _flat(seen: Seen) -> dict[str, torch.Tensor]:
-    """Return what was seen as named tensors."""
-    found: dict[str, torch.Tensor] = {}
-    for name, part in (("train", seen.train), ("test", seen.test)):
-        found |= {f"{name}/{kind}": getattr(part, kind) for kind in ("labels", "logits", "scores")}
-        found |= {f"{name}/embeddings/{p}": values for p, values in part.embeddings.items()}
-    return {name: tensor.contiguous().clone() for name, tensor in found.items()}
-
-
-def _unflat(named: Mapping[str, torch.Tensor], names: tuple[str, ...]) -> Seen:
-    def part(which: str) -> Part:
-        start = f"{which}/embeddings/"
-        embeddings = {k.removeprefix(start): v for k, v in named.items() if k.startswith(start)}
-        labels, logits, scores = (named[f"{which}/{k}"] for k in ("labels", "logits", "scores"))
-        return Part(labels, logits, scores, dict(sorted(embeddings.items())))
-
-    return Seen(part("train"), part("test"), names)
-
-
-def _privacy(about: Mapping[str, Any], labels: int) -> dict[str, Any]:
-    """Return what the accountant says of a request, in figures and words."""
-    bound = about.get("privacy")
-    mode = about.get("mode", "open")
-    if bound is None:
+def _privacy(
+    about: Mapping[str, Any], count: int, models: Mapping[str, Seen], labels: tuple[int, ...]
+) -> dict[str, Any]:
+    """Return what the accountant says of a request, and what partners' own models show of it."""
+    found = dict(about.get("privacy") or {})
+    if not found:
         tells = about.get("tells", "which label it is about")
-        sentence = f"Nothing bounds what partners can tell; this method tells them {tells}."
-        return {"mode": mode, "chance": 1 / labels, "sentence": sentence}
-    return {**bound, "mode": mode}
+        found["sentence"] = (
+            f"Nothing bounds what partners can tell; this method tells them {tells}."
+        )
+        found["chance"] = 1 / count
+    if "original" in models:
+        found["attacks"] = moved_attacks(models["original"], models["forgotten"], labels)
+    return {**found, "mode": about.get("mode", "open")}
 
 
 def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> list[str]:
@@ -249,6 +246,11 @@ def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> 
         said.append("What the original knew: it was purged, so residual knowledge is undefined.")
     if not case.facts.get("about", {}).get("messages"):
         said.append("What crossed the wire: no record of the request's messages was kept.")
+    if (case.facts.get("about", {}).get("privacy") or {}).get("information") != 0:
+        said.append(
+            "What the gradients that were sent tell a partner: they are not kept. Attacks here go "
+            "by how its own rows moved; `unlabel bench request-privacy` tries the others."
+        )
     said.append("Copies that a party made of old weights, data or messages outside this software.")
     said.append("Attacks that nobody has thought of; each measure here is one attack, not all.")
     if case.facts.get("about", {}).get("mode") == "hidden":

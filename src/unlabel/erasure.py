@@ -74,7 +74,7 @@ class Outcome:
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
         if self.result.control:
-            raise ForgetError(CONTROL)
+            raise ForgetError(self.result.failed or CONTROL)
         if self.result.still_known and not force:
             raise ForgetError(STILL_KNOWN)
         if self._federation.folder is None:
@@ -260,7 +260,16 @@ def run_request(
 
 def _about(result: Result) -> dict[str, Any]:
     """Return what an audit needs to know of how a request was carried out."""
-    names = ("mode", "settings", "privacy", "steps", "seconds", "transcript_bytes", "public")
+    names = (
+        "mode",
+        "settings",
+        "privacy",
+        "failed",
+        "steps",
+        "seconds",
+        "transcript_bytes",
+        "public",
+    )
     return {"tells": result.tells_partners, **{name: getattr(result, name) for name in names}}
 
 

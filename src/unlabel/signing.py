@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 KEY = Path("secrets") / "signing.key"
 #: Characters of a public key and of a signature, in hexadecimal.
 PUBLIC, SIGNATURE = 64, 128
+#: Points of order 1, 2, 4 and 8, without the sign of x: as a public key, each of them fits
+#: signatures that nobody had to make, under one text in eight or under any.
+WEAK = {
+    "00" * 32,
+    "01" + "00" * 31,
+    "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+    "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    "ec" + "ff" * 30 + "7f",
+    "ed" + "ff" * 30 + "7f",
+    "ee" + "ff" * 30 + "7f",
+}
 
 
 def canonical(value: Any) -> bytes:
@@ -64,7 +75,7 @@ def is_signed(public: str, data: bytes, signature: str) -> bool:
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    if not (is_hex(public, PUBLIC) and is_hex(signature, SIGNATURE)):
+    if not (is_hex(public, PUBLIC) and is_hex(signature, SIGNATURE)) or is_weak(public):
         return False
     try:
         Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(
@@ -73,6 +84,17 @@ def is_signed(public: str, data: bytes, signature: str) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def is_weak(public: str) -> bool:
+    """Return whether a public key is one under which anybody can sign.
+
+    >>> is_weak("01" + "00" * 30 + "80"), is_weak("58" + "66" * 31)
+    (True, False)
+    """
+    point = bytearray.fromhex(public)
+    point[-1] &= 0x7F
+    return point.hex() in WEAK
 
 
 def is_hex(text: object, length: int) -> bool:

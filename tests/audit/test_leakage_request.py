@@ -12,11 +12,13 @@ import torch
 from unlabel.audit.groups import groups_by_cluster, groups_by_label, name_clusters
 from unlabel.audit.information import information_bound
 from unlabel.audit.posterior import attackers as kinds_of
-from unlabel.audit.posterior import learn, stratified, tempered
+from unlabel.audit.posterior import learn, log_loss, stratified, tempered, unusual
 from unlabel.audit.request import guess, name_requests
 from unlabel.audit.traces import FIGURES, Trace, Traces, gather, trace
 from unlabel.audit.view import Held, View, heard_of
+from unlabel.defend.accountant import Account, Release
 from unlabel.errors import SettingsError
+from unlabel.forget.noisy_request import CLIP, noisy_row
 from unlabel.wire import Describe, Embed, Gradients, Message, Stage
 
 COUNT, ROWS, WIDTH = 5, 60, 4
@@ -157,6 +159,21 @@ def test_among_equals_a_rule_takes_any_label() -> None:
     assert 0.1 < (named == 0).mean() < 0.3
 
 
+def test_a_label_that_always_stands_out_hides_nothing() -> None:
+    random = np.random.default_rng(0)
+    secrets, origins = np.arange(60) % COUNT, np.arange(60) % 2
+    # Each model has a label with by far the largest gradients, whatever is forgotten.
+    figures = 0.1 * random.normal(size=(60, COUNT, len(FIGURES)))
+    figures[np.arange(60), origins, FIGURES.index("log norm")] += 9
+    figures[np.arange(60), secrets, FIGURES.index("log norm")] += 1
+    every = gather([Trace(row, {}) for row in figures], secrets.tolist(), origins.tolist())
+    assert (guess(every, "gradients larger than usual") == secrets).mean() < 0.5
+    odd = unusual(every, every)
+    assert (guess(odd, "gradients larger than usual") == secrets).all()
+    found = name_requests({"one": every})
+    assert found.attacks["one/gradients larger than usual"].value == 1.0
+
+
 def synthetic(requests: int, means: np.ndarray, seed: int, parties: int = 1) -> Traces:
     """Return requests whose figures are a secret's mean and N(0, 1)."""
     random = np.random.default_rng(seed)
@@ -201,6 +218,23 @@ def test_what_is_told_lies_below_the_truth_and_near_it(gap: float) -> None:
     )
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_noisy_rows_tell_no_more_than_the_accountant_allows(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    sigma, count = float(np.exp(random.uniform(-1.5, 1.5))), int(random.integers(2, 11))
+    secrets = random.integers(count, size=300)
+    rows = [
+        noisy_row((int(secret),), count, sigma, f"{seed * 1000 + n:064x}").double().numpy()
+        for n, secret in enumerate(secrets)
+    ]
+    rest = np.zeros((count, len(FIGURES) - 1))
+    traces = [Trace(np.concatenate([row[:, None], rest], 1), {}) for row in rows]
+    found = name_requests({"one": gather(traces, secrets.tolist())})
+    allowed = Account.of(Release(1, 1, CLIP, sigma))
+    assert found.information.detail["limit"] <= allowed.information
+    assert (found.best.low or 0.0) <= allowed.best_guess(count)
+
+
 def test_two_parties_together_are_told_more_than_one() -> None:
     means = 1.5 * np.eye(4)
     both = synthetic(400, means, 0, parties=2)
@@ -237,10 +271,12 @@ def test_information_by_hand() -> None:
 
 def test_a_belief_is_drawn_to_a_blank_one_where_nothing_can_be_learned() -> None:
     random = np.random.default_rng(0)
-    traces = [Trace(random.normal(size=(4, len(FIGURES))), {}) for _ in range(80)]
-    some = gather(traces, (np.arange(80) % 4).tolist())
-    _, outer = learn(kinds_of(True)["flat"], some, some.take(np.arange(10)))
-    assert np.abs(outer - 0.25).max() < 0.2
+    traces = [Trace(random.normal(size=(4, len(FIGURES))), {}) for _ in range(160)]
+    every = gather(traces, (np.arange(160) % 4).tolist())
+    for kinds in kinds_of(True).values():
+        inner, outer = learn(kinds, every.take(np.arange(80)), every.take(np.arange(80, 160)))
+        assert log_loss(inner, every.secrets[:80]) <= math.log(4) + 1e-9
+        assert log_loss(outer, every.secrets[80:]) < math.log(4) + 0.1
     assert np.allclose(tempered(outer, 1.0), 0.25)
     assert np.allclose(tempered(outer, 0.3).sum(1), 1.0)
 

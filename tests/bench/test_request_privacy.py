@@ -14,14 +14,14 @@ from unlabel.bench import request_attacks
 from unlabel.bench.registry import BENCHES
 from unlabel.bench.request_privacy import RequestPrivacySettings, table
 from unlabel.bench.scenes import Scene
-from unlabel.errors import SettingsError
+from unlabel.errors import ForgetError, SettingsError
 from unlabel.federation import Federation
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
 HIDDEN = "hidden:steps=20"
 SMALL = RequestPrivacySettings(
-    epochs=4, requests=60, originals=2, methods=("renormalise", "mask", HIDDEN)
+    epochs=4, requests=60, originals=2, people=0, methods=("renormalise", "mask", HIDDEN)
 )
 
 
@@ -115,6 +115,17 @@ def test_labels_are_drawn_evenly_and_the_same_every_time() -> None:
     assert max(counts) < 140
 
 
+def test_people_are_told_from_their_cover_by_the_size_of_their_gradients(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    small = replace(SMALL, requests=4, people=4, methods=("mask",), page=str(page))
+    found = run(small)["people"]
+    assert (found["requests"], found["listed"]) == (4, 10)
+    # A guess has 0.5. Which rows are asked for does not tell, the norms of their gradients do.
+    assert found["auc"]["apart"]["mean"] == 0.5
+    assert found["auc"]["push"]["mean"] > 0.9
+    assert "told by one party from the cover" in page.read_text()
+
+
 def test_a_table_has_a_row_a_method() -> None:
     found = run(replace(SMALL, requests=8, methods=("mask",)))
     rows = table(found)
@@ -137,3 +148,24 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, Any], message:
 def test_methods_for_people_are_refused() -> None:
     with pytest.raises(SettingsError, match="forget whole labels"):
         run(replace(SMALL, methods=("people",)))
+
+
+def test_where_every_request_fails_the_reason_is_told() -> None:
+    with pytest.raises(
+        ForgetError, match="nothing to attack: SettingsError: Expected at least 2 f"
+    ):
+        run(replace(SMALL, requests=4, methods=("renormalise",), few_shot=1))
+
+
+def test_a_measurement_that_fails_leaves_the_original_as_it_was() -> None:
+    federation = Federation.local("digits", model="mlp", epochs=1, public=12)
+    federation.train()
+    scene = Scene(federation)
+
+    def fail(_: Federation) -> dict[str, Any]:
+        raise ValueError("no sense in it")
+
+    with pytest.raises(ValueError, match="no sense"):
+        scene.show([3], "renormalise", fail, few_shot=4, retained=2)
+    assert federation.undecided is None
+    assert scene.show([3], "mask").outcome["forgotten"] == 0.0

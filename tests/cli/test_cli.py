@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cli.command_line import (
 )
 
 from unlabel import __version__
+from unlabel.audit import MEASURES, compare
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -439,19 +441,32 @@ def test_the_demo_shows_that_two_know_more_than_one() -> None:
         assert min(seen["messages"], seen["bytes_sent"], seen["bytes_received"]) > 0
     # What is kept is the model that has forgotten a digit.
     judged = unlabel("evaluate", "runs/demo", "--json").json["per_label_accuracy"]
-    assert judged[found["forgotten"]] == found["models"]["renormalise"]["forgotten"] == 0
+    assert judged[found["forgotten"]] == found["models"]["forgotten"]["forgotten"] == 0
     assert found["models"]["original"]["forgotten"] > 0.8
+    levels = {name: model["level"] for name, model in found["models"].items()}
+    assert (levels["original"], levels["mask"], levels["forgotten"]) == ("none", "output", "top")
+    assert levels["retrained"] is None
+    # The papers are there, and an outsider finds the certificate in order.
+    assert "<html" in Path(found["report"]).read_text()
+    checked = unlabel("verify", found["certificate"], "--run", "runs/demo", "--json").json
+    assert (checked["holds"], checked["faults"]) == (True, [])
+    assert len(list(Path("runs/demo/left/versions").glob("*.safetensors"))) == 1
 
 
 def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("unlabel.cli.demo.EPOCHS", 1)
+    monkeypatch.setattr("unlabel.cli.demo.RETRAINED", 1)
+    quick = ("forgotten-accuracy", "retained-accuracy", "rank", "probe-linear")
+    measures = {name: MEASURES.get(name)() for name in quick}
+    monkeypatch.setattr("unlabel.auditing.compare", partial(compare, measures=measures))
     unlabel("demo", "--out", "page")
-    page = unlabel("demo", "--out", "page")
+    page = unlabel("demo", "--out", "page", "--picture", "page.svg")
     assert page.code == 0
-    for words in ("Together they know more", "unlabel evaluate page", "what it sent"):
+    for words in ("Together they know more", "page/report.html", "what it sent", "Level reached"):
         assert words in page.out
+    assert Path("page.svg").read_text().startswith("<svg")
 
 
 def test_the_lists_of_datasets_and_benches_are_json_too() -> None:
@@ -485,7 +500,12 @@ def test_the_version_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["", "demo", "train", "evaluate", "predict", "data", "data list", "data fetch"]
+    "words",
+    [
+        *("", "demo", "train", "evaluate", "predict", "data", "data list", "data fetch"),
+        *("forget", "slots", "methods", "audit", "commit", "rollback", "purge", "recover"),
+        *("status", "ledger", "report", "certificate", "verify", "keys", "keys auditor"),
+    ],
 )
 def test_every_verb_explains_itself(words: str) -> None:
     for flag in ("--help", "-h"):

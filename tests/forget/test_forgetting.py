@@ -536,7 +536,7 @@ def test_every_purge_is_noted_also_the_one_after_more_training(folder: Path) -> 
     fed.forget([4]).commit()
     erasure.purge(fed)
     events = [(e.event, e.note.get("version")) for e in erasure.ledgers(fed)["active"]]
-    assert events == [("commit", None), ("purge", 7), ("commit", None), ("purge", 8)]
+    assert events == [("commit", 7), ("purge", 7), ("commit", 8), ("purge", 8)]
 
 
 # --- hiding -------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ TESTS = Path(__file__).parents[1]
 #: Files that a purge leaves as they are: neither weights nor rows stand in them.
 KEPT = {"config.yaml", "metrics.jsonl"}
 #: A passive party's scaling is a statistic of its own features, and no weight. The running
-#: statistics of BatchNorm are frozen while the default method forgets, by design: they stand in
+#: statistics of BatchNorm are frozen while `renormalise` forgets, by design: they stand in
 #: the new version as they did in the old one. Every parameter must have moved.
 NO_WEIGHTS = ("scaling/", "running_mean", "running_var", "num_batches_tracked")
 
@@ -511,7 +511,7 @@ def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> Non
     for path in run.rglob("*"):
         os.utime(path, (0, 0))
     federation = Federation.open(run, record=True)
-    federation.forget([LABEL]).commit()
+    federation.forget([LABEL], method="renormalise").commit()
     assert found_again(run, old), "they are there until the purge"
     erasure.purge(federation)
     expect_purged(run, version, old)
@@ -528,7 +528,7 @@ def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> Non
 def test_every_parameter_moves_when_a_label_is_forgotten(run: Path) -> None:
     federation = Federation.open(run)
     before = {name: tensor.clone() for name, tensor in in_memory(federation).items()}
-    federation.forget([LABEL])
+    federation.forget([LABEL], method="renormalise")
     after = in_memory(federation)
     same = {name for name in before if torch.equal(before[name], after[name])}
     # A purge removes the old file; what did not move stands in the new one as well.
@@ -570,7 +570,7 @@ def test_no_partner_is_told_the_label_of_a_secret_request(secret: bool, run: Pat
     recorder = Recorder(federation.active.transport, keep_tensors=True)
     tap = Tap(recorder)
     federation.active.transport = tap
-    outcome = federation.forget([LABEL], secret=secret)
+    outcome = federation.forget([LABEL], method="renormalise", secret=secret)
     staged = b"".join(words_at(run, party) for party in PASSIVE)
     outcome.commit(force=True)
     committed = b"".join(words_at(run, party) for party in PASSIVE)
@@ -691,7 +691,8 @@ def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
     assert "No request is staged" in unlabel("rollback", run, "--json").sentence
     assert "nothing to purge" in unlabel("purge", run, "--json").sentence
 
-    dropped = unlabel("forget", run, "--label", LABEL, "--json").json
+    open_mode = ("--label", LABEL, "--mode", "open")
+    dropped = unlabel("forget", run, *open_mode, "--json").json
     assert (dropped["staged"], dropped["committed"]) == (True, False)
     request = dropped["request"]
     status = unlabel("status", run, "--json").json
@@ -701,7 +702,7 @@ def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
     told = unlabel("rollback", run, "--json").json
     assert told == {"request": request, "rolled_back": True, "run": str(run)}
 
-    kept = unlabel("forget", run, "--label", LABEL, "--secret", "--json").json["request"]
+    kept = unlabel("forget", run, *open_mode, "--secret", "--json").json["request"]
     told = unlabel("commit", run, "--json").json
     assert told == {"request": kept, "committed": True, "run": str(run)}
     version = numbers(run, "versions")[-1]

@@ -215,6 +215,16 @@ def test_a_request_that_was_not_committed_is_not_attested_and_makes_no_key(
     assert "its ledger has no commit of request" in answer.reason
 
 
+def test_a_name_too_long_to_be_sent_is_refused_before_a_key_is_made(run: Path) -> None:
+    party = Federation.open(run).passives["passive-1"]
+    assert party.store is not None
+    party.store.party = "ü" * 250
+    with nothing_written(run):
+        answer = party.handle(Attest(0, request_of(run)))
+    assert isinstance(answer, Refused)
+    assert "too long" in answer.reason
+
+
 # --- the certificate -----------------------------------------------------------------------
 
 

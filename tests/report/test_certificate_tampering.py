@@ -135,7 +135,7 @@ def weights_of_a_part_changed(forger: Forger, _: Made) -> None:
     forger.write()
 
 
-@case("signature of party 'passive-2' does not hold")
+@case("signature of party 'passive-2' does not hold", alone=False)
 def weights_of_a_part_changed_by_the_active_party(forger: Forger, _: Made) -> None:
     forger.part("passive-2")["weights"]["before"] = "0" * 64
     forger.sign()

@@ -7,14 +7,16 @@ top     the active party's model has lost the label too: its own score ranks the
 deep    every party's bottom has: residual knowledge and the cost of relearning are near those of
         retrained models
 
-A level holds where none of its findings, and none of a level above it, fails or is unknown, except
-that a measure which cannot tell the original from retrained models on these data says nothing, as
-long as another one of the same level does.
+A level holds where none of its findings fails, nor any of a level above it, and each of these has a
+finding that is known. One that is unknown, for want of a retrained model or because original and
+retrained models cannot be told apart by it on these data, decides nothing by itself.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from statistics import mean, stdev
 from typing import Any, Literal
 
 from unlabel.audit.measure import LEVELS, Figure, Level
@@ -138,7 +140,7 @@ def _membership(measures: Measures, limits: AuditSettings) -> Finding:
 
 
 def _seeds(measures: Measures, name: str) -> list[float]:
-    found = measures[name]["values"].get("retrained") or {}
+    found = measures.get(name, {}).get("values", {}).get("retrained") or {}
     return [value for value in found.get("seeds", []) if value is not None]
 
 
@@ -151,9 +153,10 @@ def _apart(measures: Measures, name: str) -> bool:
     return residual_knowledge(original, original, retrained).value is not None
 
 
-def _indistinct(level: Level, name: str) -> Finding:
+def _indistinct(level: Level, name: str, whose: str = "") -> Finding:
+    by = f" from the embeddings of {whose}" if whose else ""
     sentence = (
-        f"Nothing follows: on these data the original and retrained models differ by less than "
+        f"Nothing follows{by}: on these data the original and retrained models differ by less than "
         f"{ERRORS:g} standard errors."
     )
     return Finding(level, name, "unknown", sentence)
@@ -215,7 +218,7 @@ def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) 
         return Finding("deep", name, "unknown", sentence)
     known = residual_knowledge(one["forgotten"][0], one["original"][0], retrained)
     if known.value is None:
-        return _indistinct("deep", name)
+        return _indistinct("deep", name, whose)
     error = standard_error(known) or 0.0
     ruling = _ruled(abs(known.value) - 2 * error, limits.residual)
     if ruling != "fail" and 2 * error > UNSURE:
@@ -228,21 +231,31 @@ def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) 
 
 
 def _relearning(measures: Measures, limits: AuditSettings) -> Finding:
+    """Compare steps by their logarithms; a label that never came back counts with all steps."""
     name = "relearning"
-    now, before = (_figure(measures, name, model) for model in ("forgotten", "original"))
-    seeds = _seeds(measures, name)
-    if not seeds or before is None or before.value is None:
+    models = measures.get(name, {}).get("values", {})
+    steps = {model: _steps(models.get(model)) for model in ("forgotten", "original", "retrained")}
+    if not all(steps.values()):
         sentence = f"Whether the label comes back too easily is unknown: {NO_RETRAINED}."
         return Finding("deep", name, "unknown", sentence)
-    aim = sum(seeds) / len(seeds)
-    if not _apart(measures, name):
+    aims = [math.log(value) for value in steps["retrained"]]
+    aim = mean(aims)
+    error = stdev(aims) / len(aims) ** 0.5 if len(aims) > 1 else math.inf
+    if abs(aim - math.log(steps["original"][0])) < ERRORS * error:
         return _indistinct("deep", name)
-    if now is None or now.value is None:
-        sentence = "The label did not come back on frozen embeddings within the steps tried."
-        return Finding("deep", name, "pass", sentence)
-    missing = 1 - now.value / aim if aim else 0.0
+    now = steps["forgotten"][0]
+    missing = 1 - now / math.exp(aim)
     sentence = (
-        f"On frozen embeddings the label is back after {now.value:.0f} steps; retrained models "
-        f"need {aim:.0f}, the original {before.value:.0f}."
+        f"On frozen embeddings the label is back after {now:.0f} steps; retrained models need "
+        f"{math.exp(aim):.0f}, the original {steps['original'][0]:.0f}."
     )
     return Finding("deep", name, _ruled(missing, limits.relearning), sentence)
+
+
+def _steps(entry: Mapping[str, Any] | None) -> list[float]:
+    """Return the steps that each seed of a model needed."""
+    if not entry:
+        return []
+    most = float(entry["detail"].get("tried", 0))
+    found = [most if value is None else value for value in entry["seeds"]]
+    return found if all(value > 0 for value in found) else []

@@ -12,6 +12,10 @@ from torch import Tensor
 
 from unlabel.audit.view import View
 
+#: Rows from which clusters are found, at most; the others go to the nearest.
+MOST = 10_000
+STARTS = 3
+
 
 def groups_by_label(
     views: Sequence[View], known: Mapping[str, Tensor], count: int
@@ -39,7 +43,9 @@ def groups_by_cluster(views: Sequence[View], count: int, *, seed: int = 0) -> di
     tables = list(views[0].before.embeddings)
     joined = {table: _joined(views, table) for table in tables}
     rows = torch.cat(list(joined.values())).numpy()
-    found = torch.from_numpy(KMeans(count, n_init=3, random_state=seed).fit_predict(rows)).long()
+    some = np.random.default_rng(seed).permutation(len(rows))[:MOST]
+    means = KMeans(count, n_init=STARTS, random_state=seed).fit(rows[some])
+    found = torch.from_numpy(means.predict(rows)).long()
     return dict(zip(tables, found.split([len(joined[t]) for t in tables]), strict=True))
 
 

@@ -74,6 +74,9 @@ def cluster_leak(
     if not pushes:
         return {"rows": 0, **none}
     rows = torch.cat([push.rows for push in pushes])
+    if not torch.isin(labels[rows], torch.tensor(list(gone))).any():
+        # Rows are named by being left out, which is no matter of clusters.
+        return {"rows": len(rows), **none}
     values = torch.cat([push.values for push in pushes]).float()
     if len(rows) > MOST:
         chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:MOST]
@@ -81,12 +84,13 @@ def cluster_leak(
     truth = labels[rows].clone()
     others = ~torch.isin(truth, torch.tensor(list(gone)))
     truth[others] = -1
-    if others.all():  # rows are named by being left out, which is no matter of clusters
-        return {"rows": len(rows), **none}
     found: dict[str, Any] = {"rows": len(rows)}
     kinds = {"forgotten": ~others, "all": torch.ones_like(others)}
     for name, chosen in kinds.items():
         some = truth[chosen]
+        if not len(some):  # too few among very many to be drawn
+            found[name] = None
+            continue
         count = len(gone) + bool((some < 0).any())
         shares = [
             label_clusters(values[chosen], some, count, normalised=way, seed=seed)

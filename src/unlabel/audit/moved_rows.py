@@ -6,6 +6,8 @@ has to name a row for that, so every method that moves the bottoms is open to it
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
@@ -61,6 +63,20 @@ def moved_rows(view: View, rows: Tensor, members: Tensor) -> dict[str, float]:
         name: float(roc_auc_score(truth, score.numpy()))
         for name, score in row_scores(view, rows).items()
     }
+
+
+def which_people(view: View, listed: Tensor) -> dict[str, float]:
+    """Return how well each score tells the people of a request from the cover they hide in (AUC).
+
+    Their rows are asked for among others, so the attack takes the rows that gradients came for
+    since the models last began to move (what came before is how a method prepared itself).
+
+    listed  rows of the main table whose labels were forgotten
+    """
+    begun = max((n for n, one in enumerate(view.heard) if one.kind == "Tune"), default=0)
+    last = replace(view, heard=view.heard[begun:])
+    rows = (last.summed()[1] > 0).nonzero()[:, 0]
+    return moved_rows(last, rows, torch.isin(rows, listed))
 
 
 def public_auc(view: View, labels: Tensor, gone: list[int], *, table: str = "main") -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from unlabel.audit.traces import Traces
 Array = np.ndarray[Any, Any]
 
 #: Weight of |w|^2 in the logistic attackers, the best of which is chosen on requests left out.
-RIDGES = (0.003, 0.03, 0.3)
-#: Steps of L-BFGS, which needs fewer.
-STEPS = 60
+RIDGES = (0.001, 0.01, 0.1)
+#: Most steps of L-BFGS.
+STEPS = 40
 TREES = 60
 #: Parts into which the requests to learn from are divided to judge an attacker.
 PARTS = 3
@@ -72,8 +73,10 @@ class Flat(Attacker):
     def believe(self, seen: Traces, others: Traces) -> Array:
         """Fit p(c) = softmax(W x + b) with a penalty of ridge |W|^2."""
         x, y = (torch.from_numpy(values) for values in _flat(seen, others))
-        scale = x.shape[1] ** 0.5
-        x, y = x / scale, y / scale
+        # A penalty on |W|^2 does not mind a rotation, and W has no part outside the span of x.
+        _, sizes, axes = torch.linalg.svd(x / x.shape[1] ** 0.5, full_matrices=False)
+        turned = axes[sizes > 1e-9 * max(1.0, float(sizes.max()))].T / x.shape[1] ** 0.5
+        x, y = x @ turned, y @ turned
         start = torch.zeros(x.shape[1] + 1, seen.count, dtype=torch.float64)
         weights = _fit(start, _with_one(x), torch.from_numpy(seen.secrets), self._ridge)
         return _softmax(_with_one(y) @ weights)
@@ -148,14 +151,22 @@ def stratified(secrets: Array, parts: int, *, seed: int) -> Array:
     return found
 
 
-def _beside_usual(traces: Traces, seen: Traces) -> Array:
-    """Return the figures a label, and beside them what differs from the usual of the same model."""
+def unusual(traces: Traces, seen: Traces) -> Traces:
+    """Return the figures a label less what is usual among those seen, to the same model.
+
+    A label may always stand out, whatever is forgotten; no secret is needed to know which.
+    """
     usual = np.zeros_like(traces.by_label)
     for origin in np.unique(traces.origins):
         known = seen.by_label[seen.origins == origin]
         if len(known):
             usual[traces.origins == origin] = known.mean(0)
-    return np.concatenate([traces.by_label, traces.by_label - usual], 2)
+    return replace(traces, by_label=traces.by_label - usual)
+
+
+def _beside_usual(traces: Traces, seen: Traces) -> Array:
+    """Return the figures a label, and beside them what differs from the usual of the same model."""
+    return np.concatenate([traces.by_label, unusual(traces, seen).by_label], 2)
 
 
 def _flat(seen: Traces, others: Traces) -> tuple[Array, Array]:
@@ -165,10 +176,12 @@ def _flat(seen: Traces, others: Traces) -> tuple[Array, Array]:
         for t in (seen, others)
     ]
     mean, deviation = rows[0].mean(0), rows[0].std(0)
-    telling = deviation > 1e-9 * np.maximum(np.abs(rows[0]).max(0), 1e-12)
     # What never differed among those seen says nothing that could have been learned.
-    scaled = [np.where(telling, (x - mean) / np.where(telling, deviation, 1.0), 0.0) for x in rows]
-    return scaled[0].clip(-10, 10), scaled[1].clip(-10, 10)
+    telling = deviation > 1e-9 * np.maximum(np.abs(rows[0]).max(0), 1e-12)
+    if not telling.any():
+        return np.zeros((len(seen), 1)), np.zeros((len(others), 1))
+    scaled = [((x - mean)[:, telling] / deviation[telling]).clip(-10, 10) for x in rows]
+    return scaled[0], scaled[1]
 
 
 def _fit(start: Tensor, x: Tensor, y: Tensor, ridge: float) -> Tensor:
@@ -199,7 +212,7 @@ def _balanced(secrets: Array) -> Array:
 
 
 def _with_one(x: Tensor) -> Tensor:
-    return torch.cat([x, torch.ones_like(x[:, :1])], 1)
+    return torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype)], 1)
 
 
 def _softmax(scores: Tensor) -> Array:

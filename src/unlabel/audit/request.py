@@ -11,7 +11,7 @@ import numpy as np
 from unlabel.audit.information import information_bound
 from unlabel.audit.intervals import share_interval
 from unlabel.audit.measure import Figure
-from unlabel.audit.posterior import attackers, learn, log_loss, stratified
+from unlabel.audit.posterior import attackers, learn, log_loss, stratified, unusual
 from unlabel.audit.traces import Traces
 from unlabel.errors import SettingsError
 
@@ -30,6 +30,13 @@ RULES = {
     "looked at least": ("looked", -1.0),
     "named in a text": ("named", 1.0),
 }
+#: The same of figures less what is usual among other requests to the same model.
+UNUSUAL = {
+    "gradients larger than usual": ("log norm", 1.0),
+    "pushed more than usual": ("along", 1.0),
+    "moved more than usual": ("moved", 1.0),
+}
+EVERY = {**RULES, **UNUSUAL}
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ def guess(traces: Traces, rule: str, *, seed: int = 0) -> Array:
     """Return the label that a rule names for each request; among equals it takes any."""
     ties = _ties(traces, rule)
     # Random, so that equals are not all given to label 0.
-    luck = np.random.default_rng([seed, list(RULES).index(rule)]).random(ties.shape)
+    luck = np.random.default_rng([seed, list(EVERY).index(rule)]).random(ties.shape)
     return np.asarray(np.where(ties, luck, -1.0).argmax(1))
 
 
@@ -65,7 +72,7 @@ def guess_share(traces: Traces, rule: str) -> Array:
 
 def _ties(traces: Traces, rule: str) -> Array:
     """Return [N, C]: which labels a rule may name."""
-    figure, sign = RULES[rule]
+    figure, sign = EVERY[rule]
     columns = [place for place, name in enumerate(traces.columns) if name == figure]
     score = sign * traces.by_label[:, :, columns].mean(2)
     return np.asarray(score >= score.max(1, keepdims=True) - 1e-9)
@@ -90,10 +97,12 @@ def name_requests(settings: Mapping[str, Traces], *, seed: int = 0) -> Named:
         told: tuple[float, Array] | None = None
         for where, traces in settings.items():
             seen, others = traces.take(~out), traces.take(out)
-            for rule in RULES:
+            odd = unusual(seen, seen), unusual(others, seen)
+            for rule in EVERY:
                 name = f"{where}/{rule}"
-                promise[name] = float((guess(seen, rule, seed=seed) == seen.secrets).mean())
-                right = guess(others, rule, seed=seed) == others.secrets
+                own, more = (seen, others) if rule in RULES else odd
+                promise[name] = float((guess(own, rule, seed=seed) == own.secrets).mean())
+                right = guess(more, rule, seed=seed) == more.secrets
                 hits.setdefault(name, np.zeros(len(secrets), dtype=bool))[out] = right
             for kind, kinds in attackers(traces.named).items():
                 name = f"{where}/{kind}"

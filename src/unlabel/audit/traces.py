@@ -6,6 +6,7 @@ party that knows no labels still sees clusters in its own embeddings, and gets f
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -218,7 +219,8 @@ def _whole(view: View) -> dict[str, float]:
                 _add(found, f"length {one.kind} {name}", len(value))
     for name, old in view.before.weights.items():
         found[f"weights {name}"] = float((view.after.weights[name].double() - old.double()).norm())
-    return {**found, **{f"file {name}": value for name, value in view.files.items()}}
+    found |= {f"file {name}": value for name, value in view.files.items()}
+    return {name: value if math.isfinite(value) else 0.0 for name, value in found.items()}
 
 
 def _add(found: dict[str, float], name: str, value: float) -> None:
@@ -234,6 +236,7 @@ def _standard(column: Array) -> Array:
     """Return a column less its mean, over its deviation; 0 where rounding is all that differs."""
     centred = column - column.mean()
     deviation = centred.std()
-    if deviation <= 1e-9 * max(float(np.abs(column).max()), 1e-12):
+    # A model that is no model any more gives no numbers, and those tell nothing by themselves.
+    if not np.isfinite(deviation) or deviation <= 1e-9 * max(float(np.abs(column).max()), 1e-12):
         return np.zeros_like(centred)
     return np.asarray(centred / deviation)

@@ -89,7 +89,7 @@ def page(result: dict[str, Any]) -> str:
         "original model, and 0 where it does as well as on one that never saw the label. Rows are "
         "training rows of the label, told from others by one party (AUC; 0.5 is a guess).",
         markdown(table(result)),
-        *([f"Residual knowledge is {notes[0]}."] if notes else []),
+        *([f"Residual knowledge is undefined where {', or where '.join(notes)}."] if notes else []),
         *(["\n".join(failed)] if failed else []),
     ]
     return "\n\n".join(parts) + "\n"

@@ -19,7 +19,11 @@ def draw(result: dict[str, Any], path: Path) -> None:
     for place, found in enumerate(shown):
         told, colour = found["at_least"]["value"], COLOURS[place % len(COLOURS)]
         # Hollow and of different sizes: several methods tell nothing and stand in one place.
-        style: dict[str, Any] = {"color": colour, "marker": MARKS[place % len(MARKS)], "fillstyle": "none"}
+        style: dict[str, Any] = {
+            "color": colour,
+            "marker": MARKS[place % len(MARKS)],
+            "fillstyle": "none",
+        }
         style |= {"markersize": 6 + place % 5 * 1.5, "linestyle": "none"}
         name = short_name(found["method"])
         for panel, value, low, high in zip(panels, *_heights(found), strict=True):

@@ -18,7 +18,8 @@ Line = Mapping[str, Any]
 
 REFERENCE, ORIGINAL = "retrain", "original"
 DRAWS = 2000
-UNDEFINED = "undefined: original and retrained do not differ by three standard errors"
+UNDEFINED = "the original and the retrained model do not differ by three standard errors"
+TOO_FEW = "fewer than two of its requests went through"
 
 
 def summarise(
@@ -72,7 +73,7 @@ def pooled_residual(
         np.array([some[cell] for cell in cells]) for some in (forgotten, original, retrained)
     )
     if len(cells) < 2:
-        return {"value": None, "note": "it takes two labels or seeds at least"}
+        return {"value": None, "note": TOO_FEW}
     error = float((o - t).std(ddof=1)) / len(cells) ** 0.5
     if (o - t).mean() < ERRORS * error:
         return {"value": None, "note": UNDEFINED}

@@ -21,7 +21,8 @@ from unlabel.bench.originals import open_original, recipe_digest
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.records import Records
 from unlabel.bench.scenes import Scene, Shown
-from unlabel.errors import ForgetError, TrainingError
+from unlabel.bench.trials import SENSELESS
+from unlabel.errors import ForgetError, why
 from unlabel.federation import Federation
 
 #: Digits that figures are kept with, wherever the point stands: small ones may tell as much.
@@ -86,8 +87,8 @@ class Requests:
         line: dict[str, Any] = {"label": label, "labels": len(scene.names)}
         try:
             return line | _plain(scene.show([label], method, **self._plan.options(method, number)))
-        except (ForgetError, TrainingError) as error:
-            return line | {"failed": str(error)}
+        except SENSELESS as error:
+            return line | {"failed": why(error)}
 
     @contextmanager
     def _scene(self, origin: int) -> Iterator[Scene]:
@@ -117,7 +118,8 @@ def attack(lines: list[dict[str, Any]]) -> Named:
         secrets, origins = ([line[name] for line in whole] for name in ("label", "origin"))
         settings[who] = gather(traces, secrets, origins, named=who != "no labels")
     if not settings:
-        raise ForgetError("Every request failed, so there is nothing to attack.")
+        failed = lines[0]["failed"] if lines else "none was made"
+        raise ForgetError(f"Every request failed, so there is nothing to attack: {failed}.")
     return name_requests(settings)
 
 
@@ -185,6 +187,6 @@ def _means(found: list[Mapping[str, float | None]]) -> dict[str, float | None]:
     """Return the mean of each figure over the requests that have it."""
     means: dict[str, float | None] = {}
     for name in found[0]:
-        values = [value for each in found if (value := each[name]) is not None]
+        values = [value for each in found if (value := each.get(name)) is not None]
         means[name] = mean(values) if values else None
     return means

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
+from unlabel.audit.intervals import mean_interval
 from unlabel.bench.comparison import methods_of
 from unlabel.bench.comparison_table import markdown
+from unlabel.bench.measures import key_of
+from unlabel.bench.originals import open_original
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.bench.request_attacks import Plan, Requests, summary
+from unlabel.bench.scenes import Scene
 from unlabel.errors import SettingsError
 from unlabel.files import write_atomically
+from unlabel.party import keyed_order
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class RequestPrivacySettings(Recipe):
     retained   public samples of every other label
     files      make every request to a run in a folder and commit it, so that the attackers also
                read all that lies in a party's folder afterwards
+    people     requests for the labels of `listed` people each, to see whether their rows are told
+               from the cover they hide in; 0 leaves that out
     kept       JSONL file of the requests; it is read first, and what is there is not repeated
     page       Markdown file to write the tables into
     """
@@ -42,6 +50,8 @@ class RequestPrivacySettings(Recipe):
     few_shot: int = 8
     retained: int = 3
     files: bool = False
+    people: int = 20
+    listed: int = 10
     kept: str = ""
     page: str = ""
 
@@ -69,10 +79,33 @@ def run(settings: RequestPrivacySettings, say: Callable[[str], None]) -> dict[st
         lines = requests.made(method)
         say(f"{method}: attacking")
         found.append(summary(method, lines))
-    result = {"files": settings.files, "methods": found}
+    people = which_people(settings, say) if settings.people else None
+    result = {"files": settings.files, "methods": found, "people": people}
     if settings.page:
         write_atomically(Path(settings.page), page(result, settings).encode())
     return result
+
+
+def which_people(settings: RequestPrivacySettings, say: Callable[[str], None]) -> dict[str, Any]:
+    """Return how well people are told from their cover by each score, over all requests (AUC)."""
+    found: dict[str, list[float]] = {}
+    for origin in range(min(settings.originals, settings.people)):
+        numbers = range(origin, settings.people, settings.originals)
+        say(f"people: {len(numbers)} requests to original {origin}")
+        scene = Scene(open_original(settings, origin, say).federation)
+        train = scene.federation.holdings.rows.train
+        for number in numbers:
+            key = key_of("people", number)
+            rows = train[keyed_order(train, key)[: settings.listed]]
+            for name, auc in scene.show_people(rows, key=key).items():
+                found.setdefault(name, []).append(auc)
+    intervals = {name: _interval(values) for name, values in found.items()}
+    return {"requests": settings.people, "listed": settings.listed, "auc": intervals}
+
+
+def _interval(values: list[float]) -> dict[str, float]:
+    low, high = mean_interval(values) if len(values) > 1 else (values[0], values[0])
+    return {"mean": mean(values), "low": max(0.0, low), "high": min(1.0, high)}
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:
@@ -156,6 +189,20 @@ share of true members among the rows nearest to the public samples (by chance ab
 {chance:.2f}), and the share of gradient rows that clusters name rightly (the label's, or others').
 
 {markdown(rows_table(result))}
+{_people_in_words(result["people"])}"""
+
+
+def _people_in_words(people: dict[str, Any] | None) -> str:
+    if people is None:
+        return ""
+    rows = [["score of a row", "AUC"]]
+    for name, auc in people["auc"].items():
+        rows.append([name, f"{auc['mean']:.3f} ({auc['low']:.3f} to {auc['high']:.3f})"])
+    return f"""
+Which people: {people["requests"]} requests for the labels of {people["listed"]} people each, by the
+method `people`, told by one party from the cover they hide in.
+
+{markdown(rows)}
 """
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from unlabel.audit.groups import groups_by_cluster, groups_by_label, name_clusters
 from unlabel.audit.label_clusters import cluster_leak
-from unlabel.audit.moved_rows import moved_rows, public_auc
+from unlabel.audit.moved_rows import moved_rows, public_auc, which_people
 from unlabel.audit.nearest_members import member_leak
 from unlabel.audit.party_files import files_view
 from unlabel.audit.traces import Trace, trace
@@ -67,9 +67,10 @@ class Scene:
     def __init__(self, federation: Federation, run: Path | None = None) -> None:
         self.federation, self._run = federation, run
         holdings = federation.holdings
-        self.names, self.labels = holdings.names, holdings.labels
+        self.names, self.labels = holdings.names, holdings.labels.cpu()
+        self._train = holdings.rows.train.cpu()
         self._before = {name: hold(party) for name, party in federation.passives.items()}
-        public = holdings.rows.public
+        public = holdings.rows.public.cpu()
         if not len(public):
             raise SettingsError("Expected `public` of at least 1 sample a label but got 0.")
         known = torch.full_like(self.labels, -1)
@@ -122,18 +123,33 @@ class Scene:
                 more=more,
             )
 
+    def show_people(self, rows: Tensor, **options: Any) -> dict[str, float]:
+        """Forget the labels of some people; return how well one party tells them from others."""
+        federation = self.federation
+        name = next(iter(federation.passives))
+        ids = [str(federation.holdings.ids[row]) for row in rows.tolist()]
+        with listening(federation.active) as listener:
+            outcome = federation.forget(ids=ids, method="people", wreck=True, **options)
+        try:
+            view = self._view(federation, name, listener.heard[name], self._before[name], None)
+        finally:
+            outcome.rollback()
+        return which_people(view, rows)
+
     def _rows(self, view: View, labels: list[int]) -> dict[str, float | None]:
         """Return what one party could tell about rows."""
-        train = self.federation.holdings.rows.train
-        members = torch.isin(self.labels[train], torch.tensor(labels))
-        near = member_leak(view, train, members)
-        clusters = cluster_leak(view, self.labels, labels)["all"] or {}
+        members = torch.isin(self.labels[self._train], torch.tensor(labels))
+        near = member_leak(view, self._train, members)
+        clusters = cluster_leak(view, self.labels, labels)
+        every, own = clusters["all"] or {}, clusters["forgotten"] or {}
         return {
             "public samples": public_auc(view, self.labels, labels),
-            "training rows": moved_rows(view, train, members)["all"],
+            "training rows": moved_rows(view, self._train, members)["all"],
             "members": max(near.values()) if near else None,
-            "clusters": clusters.get("share"),
-            "clusters by chance": clusters.get("chance"),
+            "clusters": every.get("share"),
+            "clusters by chance": every.get("chance"),
+            "clusters among forgotten": own.get("share"),
+            "among forgotten by chance": own.get("chance"),
         }
 
     @contextmanager
@@ -161,11 +177,11 @@ class Scene:
                 if run is not None and not outcome.result.control:
                     outcome.commit(force=True)
                     _certify(federation, run)
-            views = [
-                self._view(federation, name, listener.heard[name], self._before[name], run)
-                for name in federation.passives
-            ]
             try:
+                views = [
+                    self._view(federation, name, listener.heard[name], self._before[name], run)
+                    for name in federation.passives
+                ]
                 more = measure(federation)
             finally:
                 if outcome.staged:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from unlabel import auditing
-from unlabel.audit import LEVELS, Verdict
-from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.audit import LEVELS, Finding, Verdict
+from unlabel.audit.gate import NO_RETRAINED
+from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.progress import StepBar
 from unlabel.errors import SettingsError, unknown
 from unlabel.federation import Federation
@@ -22,6 +26,8 @@ MEANING = {
     "top": "The active party's model has lost the label. The partners' models may know it.",
     "deep": "The partners' models have lost it too, as far as our probes can see.",
 }
+#: What decides first among findings of one measure, and how each is shown.
+STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim"}
 
 
 def audit(
@@ -55,21 +61,63 @@ def audit(
     if json:
         print_json({**verdict.to_json(), "run": str(run)})
     else:
-        _show(verdict, run)
+        show(verdict)
+        _next(verdict, run)
     if not verdict.passed:
         raise typer.Exit(1)
 
 
-def _show(verdict: Verdict, run: Path) -> None:
-    rows = [["level", "measure", "finding", "what was found"]]
-    rows += [[f.level, f.measure, f.ruling, f.sentence] for f in verdict.findings]
-    title = f"Level reached: {verdict.level}. {MEANING[verdict.level]}"
-    print_table(title, rows, verdict.privacy.get("sentence"))
+def show(verdict: Verdict) -> None:
+    """Print a verdict: the level in a line, a row a measure, and what is not known."""
+    results.print(headline(verdict), soft_wrap=True)
+    rows: list[list[str | Text]] = [["level", "measure", "finding", "what was found"]]
+    for (level, measure), found in groupby(verdict.findings, lambda f: (f.level, f.measure)):
+        ruling, sentence = together(list(found), _parties(verdict, measure))
+        rows.append([level, measure, Text(ruling, STYLES[ruling]), Text(sentence)])
+    results.print(make_table("What it was judged by", rows))
+    results.print(Text(f"Partners: {verdict.privacy.get('sentence', '')}"), soft_wrap=True)
     for sentence in verdict.unknown:
-        messages.print(f"Not known: {sentence}")
-    if verdict.passed:
-        messages.print(f"'{verdict.demanded}' was demanded and holds. Next: unlabel report {run}")
+        messages.print(f"Not known: {sentence}", soft_wrap=True)
+
+
+def headline(verdict: Verdict) -> Text:
+    """Return the verdict in a line."""
+    how = ("holds", "green") if verdict.passed else ("does not hold", "red")
+    return Text.assemble(
+        "Level reached: ",
+        (verdict.level, f"bold {how[1]}"),
+        f" ('{verdict.demanded}' is demanded and ",
+        how,
+        f"). {MEANING[verdict.level]}",
+    )
+
+
+def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, str]:
+    """Return one ruling and one sentence for all findings of a measure.
+
+    The first finding is of all parties together, the others of each party alone.
+    """
+    ruling = next(each for each in STYLES if any(f.ruling == each for f in findings))
+    sentence = next(f.sentence for f in findings if f.ruling == ruling)
+    # Why is said once, below the table.
+    sentence = sentence.replace(f": {NO_RETRAINED}", "")
+    alone = [f"{p} {f.ruling}" for p, f in zip(parties, findings[1:], strict=False)]
+    if any(f.ruling != "unknown" for f in findings) and alone:
+        sentence += f" Each alone: {', '.join(alone)}."
+    return ruling, sentence
+
+
+def _parties(verdict: Verdict, measure: str) -> list[str]:
+    """Return the parties that a measure also speaks about one by one."""
+    found = verdict.measures.get(measure, {}).get("values", {}).get("forgotten") or {}
+    return list(found.get("detail", {}).get("parties", {}))
+
+
+def _next(verdict: Verdict, run: Path) -> None:
+    if verdict.state != "staged":
+        way = f"unlabel report {run}"
+    elif verdict.passed:
+        way = f"unlabel commit {run}"
     else:
-        messages.print(
-            f"'{verdict.demanded}' was demanded and does not hold. Next: unlabel rollback {run}"
-        )
+        way = f"unlabel rollback {run}, or unlabel commit {run} --force"
+    messages.print(f"Next: {way}", soft_wrap=True)

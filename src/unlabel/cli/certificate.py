@@ -57,15 +57,26 @@ def certificate(
         raise SettingsError(
             "--legal-basis and --informed stand in the annex, which needs --auditor-key."
         )
-    federation = Federation.open(run)
+    issued, met = certify(Federation.open(run), run, request, day, wish)
+    _say(run, issued, met, json)
+
+
+def certify(
+    federation: Federation,
+    run: Path,
+    request: str | None = None,
+    received: date | None = None,
+    wish: AnnexWish | None = None,
+) -> tuple[Issued, list[str]]:
+    """Write a certificate into a run's folder; return it, and the parties newly trusted."""
     trust = federation.config.trust
-    issued = issue(federation.active, request=request, received=day, trust=trust, annex=wish)
+    issued = issue(federation.active, request=request, received=received, trust=trust, annex=wish)
     _write(run, issued)
     met = {party: key for party, key in issued.keys.items() if party not in trust}
     if met:
         kept = read_run_config(run)
         write_config(run, replace(kept, trust={**kept.trust, **met}))
-    _say(run, issued, list(met), json)
+    return issued, list(met)
 
 
 def _write(run: Path, issued: Issued) -> None:

@@ -11,6 +11,7 @@ import typer
 from jinja2 import TemplateError
 
 from unlabel import erasure
+from unlabel.audit import Verdict
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError, UnlabelError
@@ -34,6 +35,26 @@ def report(
     """Write the last audit as one page: the verdict in plain words, then figures."""
     if not run.is_dir():
         raise RunError(f"There is no run folder '{run}'; name one that `unlabel train` made.")
+    target = out or run / REPORT
+    verdict, trouble = write_report(run, target)
+    if json:
+        print_json(
+            {
+                "report": str(target),
+                "request": verdict.request,
+                "level": verdict.level,
+                "passed": verdict.passed,
+                "run": str(run),
+            }
+        )
+        return
+    if trouble:
+        messages.print(trouble)
+    messages.print(f"Wrote {target} on request {verdict.request}.")
+
+
+def write_report(run: Path, target: Path) -> tuple[Verdict, str]:
+    """Write the page of a run's last audit; return what it shows, and what could not be read."""
     verdict = read_verdict(run / AUDIT)
     ledgers, trouble = _ledgers(run)
     # It may have been decided on since it was audited.
@@ -54,23 +75,9 @@ def report(
             f"'{run / AUDIT}' is not what `unlabel audit` writes ({type(e).__name__}: {e}); run "
             f"`unlabel audit` again."
         ) from e
-    target = out or run / REPORT
     # It names what was forgotten, so nobody else is to read it.
     write_atomically(target, text.encode(), mode=0o600)
-    if json:
-        print_json(
-            {
-                "report": str(target),
-                "request": verdict.request,
-                "level": verdict.level,
-                "passed": verdict.passed,
-                "run": str(run),
-            }
-        )
-        return
-    if trouble:
-        messages.print(trouble)
-    messages.print(f"Wrote {target} on request {verdict.request}.")
+    return verdict, trouble
 
 
 def _ledgers(run: Path) -> tuple[Mapping[str, list[LedgerEntry]], str]:

@@ -61,11 +61,11 @@ def verify(
             raise typer.Exit(1)
         return
     for sentence in checks.held:
-        messages.print(sentence, soft_wrap=True)
+        messages.print(_shown(sentence), soft_wrap=True)
     for sentence in checks.unchecked:
-        messages.print(f"Not checked: {sentence}", soft_wrap=True)
+        messages.print(f"Not checked: {_shown(sentence)}", soft_wrap=True)
     for sentence in checks.faults:
-        messages.print(f"Fault: {sentence}", soft_wrap=True)
+        messages.print(f"Fault: {_shown(sentence)}", soft_wrap=True)
     if checks.faults:
         count = len(checks.faults)
         raise DataError(
@@ -73,7 +73,8 @@ def verify(
             f"not match."
         )
     if checks.annex is not None:
-        print_table("What the annex says", _rows(checks.annex))
+        rows = [[_shown(cell) for cell in row] for row in _rows(checks.annex)]
+        print_table("What the annex says", rows)
     messages.print(f"'{certificate}' holds, as far as it was checked.", soft_wrap=True)
 
 
@@ -98,6 +99,15 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
+
+
+def _shown(text: str) -> str:
+    """Return words with what would steer a terminal spelt out: whoever signed chose them.
+
+    >>> _shown("It refused: \\x1b[8m")
+    'It refused: \\\\x1b[8m'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _rows(annex: Mapping[str, Any]) -> list[list[str]]:

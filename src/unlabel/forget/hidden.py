@@ -19,8 +19,12 @@ from unlabel.party.optimiser import expect, one_of
 
 #: Of SGD, where the bottoms move.
 MOMENTUM = 0.8
+#: How far a forgotten output lies below the mean of the others.
+MARGIN = 10.0
 #: Steps of the new top between two looks at the progress.
 LOOK = 50
+#: Noise between which the bound and the belief can be computed, and mean something.
+LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 
 
 @METHODS.register("hidden")
@@ -33,10 +37,15 @@ class Hidden(Method):
 
         KL(q(h) || F(h)),   h = lambda h_i + (1 - lambda) h_j,   lambda uniform on [0, 1]
 
-    over random pairs of RETAINED samples: manifold mixup carried to distillation. No sample of a
-    forgotten label is ever looked at, so the new top is what a party would have built that never
-    knew the label, on bottoms that did. For a linear top this is as good as deleting the label's
-    output and fitting the others again: what the bottoms know stays.
+    over random pairs of RETAINED samples, the forgotten outputs of F left out: manifold mixup
+    carried to distillation. Then the mean of the outputs that stay is taken off each of them, which
+    changes no probability, and a forgotten output becomes the constant -`MARGIN`: below that mean,
+    so never the largest, and the same for every sample. Were it taught to be small instead, it
+    would grow away from all that stays, which is where the label's own samples lie.
+
+    No sample of a forgotten label is ever looked at, so the new top is what a party would have
+    built that never knew the label, on bottoms that did. For a linear top this is as good as
+    deleting the label's output and fitting the others again: what the bottoms know stays.
 
     Every request asks for the same samples of all labels, in one order, whatever it is about, and
     for nothing else; the number of messages is fixed, nothing stops early, and dropping the outcome
@@ -59,7 +68,7 @@ class Hidden(Method):
     discloses: ClassVar[str] = "nothing: the same messages whatever the label"
 
     samples: Literal["public", "all"] = "public"
-    steps: int = 400
+    steps: int = 200
     batch: int = 512
     lr: float = 1e-2
     noise: float = 0.0
@@ -72,7 +81,13 @@ class Hidden(Method):
         expect("steps", self.steps, self.steps >= 1, "at least 1")
         expect("batch", self.batch, self.batch >= 2, "at least 2")
         expect("lr", self.lr, self.lr > 0, "above 0")
-        expect("noise", self.noise, self.noise >= 0, "0 or more")
+        fits = self.noise == 0 or LEAST_NOISE <= self.noise <= MOST_NOISE
+        expect(
+            "noise",
+            self.noise,
+            fits,
+            f"0 or more, and if more from {LEAST_NOISE:g} to {MOST_NOISE:g}",
+        )
         expect("moves", self.moves, self.moves >= 1, "at least 1")
         expect("bottom_lr", self.bottom_lr, self.bottom_lr >= 0, "0 or more")
         expect("hold", self.hold, self.hold >= 0, "0 or more")
@@ -150,20 +165,43 @@ class Hidden(Method):
         # the label away.
         top.renew(1.0)
         _expect_new(top.module, old)
+        last = work.active.last_layer()  # a top without one is taught that they are small
+        stay = [label for label in range(work.count) if label not in work.gone]
         top.tune(replace(adam(self.lr), schedule="linear"), self.steps)
-        draw = Stream(work.seed, "hidden").generator(0)
-        for step in range(self.steps):
-            i, j = torch.randint(count, (2, self.batch), generator=draw).to(work.active.device)
-            share = torch.rand(self.batch, 1, generator=draw).to(work.active.device)
+        pairs, shares = self._draws(work, count)
+        for step, ((i, j), share) in enumerate(zip(pairs, shares, strict=True)):
             top.begin("train", step)
             with torch.no_grad(), top.place.autocast():
                 target = work.without(old([_mix(part, i, j, share) for part in before]).float())
             logits = work.active.apply_top([_mix(part, i, j, share) for part in after])
-            loss = -(target * logits.log_softmax(1)).sum(1).mean()
+            told = logits[:, stay].log_softmax(1) if last is not None else logits.log_softmax(1)
+            loss = -((target[:, stay] if last is not None else target) * told).sum(1).mean()
             loss.backward()
             top.descend(step)
             if (step + 1) % LOOK == 0:
                 work.watch(step + 1, self.steps, "new top")
+        if last is not None:
+            _delete(last, list(work.gone), stay)
+
+    def _draws(self, work: Work, count: int) -> tuple[Tensor, Tensor]:
+        """Return who is mixed with whom in every step, and how; moved to the device at once."""
+        draw = Stream(work.seed, "hidden").generator(0)
+        pairs, shares = [], []
+        for _ in range(self.steps):
+            pairs.append(torch.randint(count, (2, self.batch), generator=draw))
+            shares.append(torch.rand(self.batch, 1, generator=draw))
+        device = work.active.device
+        return torch.stack(pairs).to(device), torch.stack(shares).to(device)
+
+
+@torch.no_grad()
+def _delete(layer: nn.Linear, gone: list[int], stay: list[int]) -> None:
+    """Let the outputs that stay have the mean 0 on whatever input, and the others a constant."""
+    layer.weight[stay] -= layer.weight[stay].mean(0)
+    layer.weight[gone] = 0.0
+    if layer.bias is not None:
+        layer.bias[stay] -= layer.bias[stay].mean()
+        layer.bias[gone] = -MARGIN
 
 
 def _expect_new(top: nn.Module, old: nn.Module) -> None:

@@ -37,9 +37,10 @@ HEAD_LR, HEAD_STEPS = 1e-2, 200
 
 
 def noisy_row(labels: tuple[int, ...], count: int, sigma: float, key: str) -> Tensor:
-    """Return v for the labels of a request; the key's 256 bits decide the noise.
+    """Return v for the labels of a request; the request's secret key decides the noise.
 
-    NumPy's Philox takes all of them; PyTorch's generators take 32, which could be tried out.
+    NumPy's Philox makes a key of 128 bits of it; PyTorch's generators take 32, which could be
+    tried out.
     """
     row = np.zeros(count)
     row[list(labels)] = 1.0

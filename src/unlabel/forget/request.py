@@ -80,13 +80,18 @@ class Request:
         return {"method": method, **told, "commitment": self.commitment()}
 
     def own_note(self, method: str) -> dict[str, Any]:
-        """Return what the active party's own ledger holds; it must know what is forgotten."""
+        """Return what the active party's own ledger holds; it must know what is forgotten.
+
+        A certificate shows the hash of a line, and all else in the line can be guessed: without
+        256 secret bits in it, a partner would try out the labels until the hash fits.
+        """
         return {
             "method": method,
             **self.what(),
             "secret": self.secret,
             "hidden": self.hidden,
             "commitment": self.commitment(),
+            "blind": secrets.token_hex(32),
         }
 
 

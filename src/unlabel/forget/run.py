@@ -146,7 +146,8 @@ def forget(
         still_known=not request.rows and (after[1] or 0.0) > KNOWN,
         mode=method.mode(),
         failed=failed,
-        privacy=_bound(method, len(task.names)),
+        # Partners may know what was forgotten earlier, and need not guess it any more.
+        privacy=_bound(method, len(task.names) - len(task.gone.labels)),
     )
     timelines = {party: found.timeline() for party, found in recorder.transcripts.items()}
     return result, saved, timelines

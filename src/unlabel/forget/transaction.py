@@ -162,7 +162,7 @@ class Transaction:
         """
         facts = self._waiting(request)
         if facts["control"]:
-            raise ForgetError(CONTROL)
+            raise ForgetError(facts.get("about", {}).get("failed") or CONTROL)
         if facts.get("still_known") and not force:
             raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
@@ -180,7 +180,9 @@ class Transaction:
         )
         if facts.get("dropped"):
             self.drop_key(request)
-        note = {**facts["note"], **(also or {}), "heads": self._heads()}
+        # A purge or later training takes the weights away; what they were can still be attested.
+        made = {"version": version, "weights": self.store.change(version)}
+        note = {**facts["note"], **(also or {}), **made, "heads": self._heads()}
         self.ledger.append(_event(facts), request, note)
         self.active.restore(version)
 

@@ -23,6 +23,7 @@ from unlabel.party.protocols import handles
 from unlabel.party.serving import not_written, store_of
 from unlabel.signing import Signer, canonical, is_hex
 from unlabel.wire import Attest, Attestation, Message
+from unlabel.wire.messages import MAX_TEXT
 
 ATTESTATION = "unlabel attestation 1"
 #: Hexadecimal digits of a digest or a commitment.
@@ -35,6 +36,8 @@ def attest(party: PassiveParty, message: Attest) -> Message:
     store = store_of(party)
     try:
         part = canonical(attestation(store, Ledger(store.home), message.request))
+        if len(part) > MAX_TEXT:
+            raise PartyRefused("its name is too long for an attestation to fit into a message.")
         signer = Signer(store.home)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error

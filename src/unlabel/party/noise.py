@@ -5,7 +5,7 @@ stream would be no protection: whoever knows the seed takes it off. A filter is 
 stream with 256 secret bits of its own a message, unless a test or a bench asks for noise that can
 be repeated.
 
-On a CPU all those bits count: NumPy's Philox takes them, where PyTorch's generator would take 32,
+On a CPU they make the 128 bits of a key of NumPy's Philox, where PyTorch's generator would take 32,
 which can be tried out. On a GPU PyTorch's own Philox takes 63, and nothing has to be copied.
 Neither is a cipher; docs/process-privacy.md says what that means.
 """

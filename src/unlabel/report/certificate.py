@@ -1,8 +1,7 @@
 """A certificate of one committed request: what every party states and signs, brought together.
 
-The active party asks each party for its own part, checks what it can check, and signs the whole.
-A party that refuses, cannot be reached, or sends something that does not hold is named as not
-having signed; the others' parts stand all the same.
+The active party gathers the parts of all parties, adds the dates, the level that an audit found
+and the mark of a sealed annex, and signs the whole.
 """
 
 from __future__ import annotations
@@ -12,36 +11,23 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from unlabel._version import __version__
-from unlabel.data import ACTIVE
-from unlabel.errors import (
-    CheckpointError,
-    DataError,
-    ForgetError,
-    RunError,
-    SettingsError,
-    UnlabelError,
-)
+from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.forget import METHODS
 from unlabel.party import ActiveParty, LedgerEntry
-from unlabel.party.attesting import attestation
 from unlabel.report.annex import seal
 from unlabel.report.disclosure import audit_of, disclosure, level_of
-from unlabel.report.form import CERTIFICATE, Part, read_json
+from unlabel.report.form import CERTIFICATE
+from unlabel.report.gathering import gather
 from unlabel.report.term import day_of, due_day
 from unlabel.report.words import HEADLINES, MEANINGS, NEVER_MEANT, NOT_MEANT
-from unlabel.signing import Signer, canonical, is_signed
-from unlabel.wire import Attest, Attestation, Refused
+from unlabel.signing import Signer, canonical
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
 NOT_AUDITED = "No audit of this request was made, so nothing is stated about how deep it went."
-#: Characters of a party's own words that a certificate repeats.
-MOST_WORDS = 200
 
 
 @dataclass(frozen=True)
@@ -131,67 +117,6 @@ def committed(entries: Sequence[LedgerEntry], request: str | None) -> LedgerEntr
     raise ForgetError(f"Request {request} {how}, so there is nothing to certify.")
 
 
-def gather(
-    active: ActiveParty, line: LedgerEntry
-) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
-    """Return the signed parts by party, the active one's first, and why others are missing."""
-    store = active.versions_store()
-    assert active.ledger is not None
-    try:
-        own = attestation(store, active.ledger, line.request)
-    except CheckpointError as error:
-        raise ForgetError(
-            f"The active party cannot attest request {line.request}: {error}"
-        ) from error
-    signer, text = Signer(store.home), canonical(own)
-    parts = {ACTIVE: _signed(read_json(text, ACTIVE), signer.public, signer.sign(text))}
-    staged = {}
-    if own["version"] in store.versions():
-        staged = store.facts(own["version"]).get("parties", {})
-    missing = {}
-    for party in active.parties:
-        try:
-            # One by one: a party that cannot be reached must not silence the others.
-            answer = active.transport.exchange({party: Attest(0, line.request)})[party]
-        except (UnlabelError, OSError, KeyError) as error:
-            missing[party] = f"It could not be reached ({_words(str(error))})."
-            continue
-        if isinstance(answer, Refused):
-            missing[party] = f"It refused: {_words(answer.reason)}"
-        elif not isinstance(answer, Attestation):
-            missing[party] = "It answered with something else than an attestation."
-        else:
-            wrong = _wrong(party, answer, line, staged.get(party))
-            if wrong:
-                missing[party] = f"What it sent does not hold: {wrong}."
-            else:
-                part = read_json(answer.part.encode(), party)
-                parts[party] = _signed(part, answer.key, answer.signature)
-    return parts, missing
-
-
-def _wrong(party: str, answer: Attestation, line: LedgerEntry, staged: str | None) -> str:
-    """Return what is wrong with an attestation, nothing if all holds that can be checked here."""
-    try:
-        part = TypeAdapter(Part).validate_json(answer.part, strict=True)
-        plain = canonical(read_json(answer.part.encode(), party))
-    except (ValidationError, DataError, ValueError):
-        return "its part is not of the form of an attestation"
-    if plain != answer.part.encode():
-        return "its part is not written in the canonical form"
-    if not is_signed(answer.key, plain, answer.signature):
-        return "its signature is not one of its part"
-    if (part.party, part.request) != (party, line.request):
-        return "it speaks of another party or another request"
-    if part.commitment != line.note["commitment"]:
-        return "it holds another commitment to the request than the active party"
-    if staged is not None and part.weights.after != staged:
-        return "its weights after the request are not those that it staged"
-    if part.purge is not None and part.purge.attested_by != party:
-        return "its purge is attested by another party"
-    return ""
-
-
 def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
     """Raise where a party signed with another key than the one that is trusted."""
     for party, key in keys.items():
@@ -257,13 +182,3 @@ def _mark(sealed: bytes | None, wish: AnnexWish | None) -> dict[str, str] | None
     if sealed is None or wish is None:
         return None
     return {"sha256": sha256(sealed), "auditor": wish.auditor.public_bytes_raw().hex()}
-
-
-def _signed(part: dict[str, Any], key: str, signature: str) -> dict[str, Any]:
-    return {"part": part, "key": key, "signature": signature}
-
-
-def _words(text: str) -> str:
-    """Return another party's words, not too many of them and on one line."""
-    line = " ".join(text.split())
-    return line if len(line) <= MOST_WORDS else line[:MOST_WORDS] + ".."

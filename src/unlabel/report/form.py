@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import MAXYEAR, date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
@@ -31,7 +31,8 @@ def _moment(text: str) -> str:
 
 
 def _day(text: str) -> str:
-    date.fromisoformat(text)
+    if date.fromisoformat(text).year == MAXYEAR:
+        raise ValueError("a term must end in a year that can be counted")
     return text
 
 

@@ -209,8 +209,23 @@ def check_annex(
     except DataError as error:
         checks.faults.append(str(error))
         return
-    checks.annex = opened
-    _check_opened(body, opened, checks)
+    if checks.expect(
+        _is_disclosure(opened), "What the annex holds is not of the form of an annex."
+    ):
+        checks.annex = opened
+        _check_opened(body, opened, checks)
+
+
+def _is_disclosure(opened: Mapping[str, Any]) -> bool:
+    """Tell whether an annex says things in lists and by party, as `disclosure` does."""
+    asked, told = opened.get("asked"), opened.get("recipients")
+    return (
+        isinstance(asked, dict)
+        and all(isinstance(names, list) for names in asked.values())
+        and isinstance(told, dict)
+        and all(isinstance(each, dict) for each in told.values())
+        and isinstance(opened.get("not_tested"), list)
+    )
 
 
 def _check_opened(body: Body, opened: Mapping[str, Any], checks: Checks) -> None:
@@ -219,7 +234,7 @@ def _check_opened(body: Body, opened: Mapping[str, Any], checks: Checks) -> None
         "The annex is of another request.",
     )
     try:
-        commitment = commit_to(dict(opened["asked"]), str(opened["key"]))
+        commitment = commit_to(opened["asked"], str(opened["key"]))
     except (KeyError, ValueError, TypeError):
         commitment = ""
     good &= checks.expect(

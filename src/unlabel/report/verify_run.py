@@ -61,6 +61,13 @@ def check_ledger(part: Part, party: str, entries: Sequence[LedgerEntry], checks:
         lines[0].at == part.committed,
         f"The ledger of party '{party}' dates the commit {lines[0].at}, its part {part.committed}.",
     )
+    # What was purged or trained on since can still be held against the ledger.
+    noted, signed = lines[0].note, [part.weights.before or "", part.weights.after]
+    checks.expect(
+        "weights" not in noted
+        or (noted.get("version"), noted["weights"]) == (part.version, signed),
+        f"The ledger of party '{party}' holds another version or other weights than it signed.",
+    )
     checks.expect(
         part.ledger in {e.hash for e in entries},
         f"The ledger of party '{party}' was cut off or changed: it lacks the line with which it "
@@ -98,6 +105,9 @@ def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
         left = part.purge.version
         files = [p for s in ("versions", STAGED) for p in sorted((folder / s).glob("*"))]
         older = [p for p in files if p.stem.isdecimal() and int(p.stem) < left]
+        # A hidden request leaves a party the weights it had, so that those may well be there.
+        if part.weights.before != part.weights.after:
+            older += [p for p in files if p not in older and _is_of(p, part.weights.before)]
         for old in older:
             checks.faults.append(
                 f"Party '{party}' attests a purge, but '{party}/{old.parent.name}/{old.name}' from "
@@ -105,6 +115,11 @@ def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
             )
         return
     _check_before(part, party, shelf, checks)
+
+
+def _is_of(path: Path, digest: str | None) -> bool:
+    """Tell whether a file holds certain weights, under whatever number it stands."""
+    return path.suffix == ".safetensors" and sha256(path.read_bytes()) == digest
 
 
 def _check_before(part: Part, party: str, shelf: Path, checks: Checks) -> None:

@@ -1,0 +1,175 @@
+"""The gate: what each finding needs to pass, and which level follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unlabel.audit import LEVELS, Finding, reaches
+from unlabel.audit.gate import judge, level_of
+from unlabel.errors import SettingsError
+from unlabel.train import AuditSettings
+
+LIMITS = AuditSettings()
+
+
+def values(
+    of: list[float] | float, reach: float = 0.01, parties: dict[str, list[float]] | None = None
+) -> dict[str, Any]:
+    """Return a model's entry: one value a seed, each with an interval of this reach."""
+    seeds = of if isinstance(of, list) else [of]
+    mean = sum(seeds) / len(seeds)
+
+    def figure(value: float) -> dict[str, Any]:
+        return {"value": value, "low": value - reach, "high": value + reach}
+
+    each = [
+        {**figure(v), "parties": {p: figure(own[i]) for p, own in (parties or {}).items()}}
+        for i, v in enumerate(seeds)
+    ]
+    detail = {"parties": {p: figure(own[0]) for p, own in (parties or {}).items()}, "tried": 300}
+    return {**figure(mean), "detail": detail, "note": "", "seeds": seeds, "each": each}
+
+
+def measured(**forgotten: float) -> dict[str, Any]:
+    """Return figures of a request that went as deep as can be, but for what is given."""
+    known = {  # measure: original, retrained models, the request's own
+        "forgotten-accuracy": (0.95, [0.0, 0.0, 0.0], 0.0),
+        "retained-accuracy": (0.90, [0.90, 0.91, 0.89], 0.90),
+        "membership": (0.80, [0.30, 0.34, 0.26], 0.28),
+        "rank": (0.99, [0.60, 0.64, 0.56], 0.55),
+        "revival": (0.95, [0.40, 0.45, 0.35], 0.42),
+        "probe-linear": (0.90, [0.60, 0.62, 0.58], 0.60),
+        "probe-mlp": (0.90, [0.60, 0.62, 0.58], 0.61),
+        "probe-nearest": (0.85, [0.50, 0.52, 0.48], 0.49),
+        "relearning": (5.0, [40.0, 42.0, 38.0], 39.0),
+    }
+    found = {}
+    for name, (before, retrained, after) in known.items():
+        own = forgotten.get(name.replace("-", "_"), after)
+        one = {"left": [own], "right": [own]} if name.startswith("probe") else {}
+        first = {"left": [before], "right": [before]} if name.startswith("probe") else {}
+        others = {"left": retrained, "right": retrained} if name.startswith("probe") else {}
+        found[name] = {
+            "values": {
+                "original": values(before, parties=first),
+                "forgotten": values(own, parties=one),
+                "retrained": values(retrained, parties=others),
+            }
+        }
+    return found
+
+
+def ruling(findings: list[Finding], measure: str) -> str:
+    return next(finding.ruling for finding in findings if finding.measure == measure)
+
+
+def test_a_request_like_retrained_models_reaches_the_deepest_level() -> None:
+    findings = judge(measured(), LIMITS)
+    assert {finding.ruling for finding in findings} == {"pass"}
+    assert level_of(findings) == "deep"
+
+
+@pytest.mark.parametrize(
+    ("measure", "value", "level"),
+    [
+        ("forgotten_accuracy", 0.05, "none"),
+        ("retained_accuracy", 0.85, "none"),
+        ("membership", 0.75, "none"),
+        ("rank", 0.80, "output"),
+        ("rank", 0.30, "output"),  # two-sided: to rank them last is to know them too
+        ("revival", 0.70, "output"),
+        ("probe_linear", 0.85, "top"),
+        ("probe_mlp", 0.85, "top"),
+        ("probe_nearest", 0.20, "top"),  # two-sided as well
+        ("relearning", 12.0, "top"),
+    ],
+)
+def test_each_measure_can_stop_a_level(measure: str, value: float, level: str) -> None:
+    findings = judge(measured(**{measure: value}), LIMITS)
+    assert ruling(findings, measure.replace("_", "-")) == "fail"
+    assert level_of(findings) == level
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0.02, "pass"), (0.03, "warn"), (0.04, "warn"), (0.041, "fail")]
+)
+def test_up_to_twice_a_limit_is_a_warning(value: float, expected: str) -> None:
+    findings = judge(measured(forgotten_accuracy=value), LIMITS)
+    assert ruling(findings, "forgotten-accuracy") == expected
+
+
+def test_a_score_at_chance_ranks_well_enough_whatever_retrained_models_do() -> None:
+    figures = measured(rank=0.5)
+    figures["rank"]["values"]["retrained"] = values([0.85, 0.87, 0.86])
+    assert ruling(judge(figures, LIMITS), "rank") == "pass"
+
+
+def test_a_measure_that_cannot_tell_original_from_retrained_says_nothing() -> None:
+    figures = measured()
+    figures["revival"]["values"]["original"] = values(0.41)
+    findings = judge(figures, LIMITS)
+    assert ruling(findings, "revival") == "unknown"
+    assert level_of(findings) == "deep"  # the others of its level do
+    figures["rank"]["values"]["original"] = values(0.61)
+    assert level_of(judge(figures, LIMITS)) == "output"
+
+
+def test_without_retrained_models_what_cannot_be_known_is_unknown() -> None:
+    figures = measured()
+    for found in figures.values():
+        del found["values"]["retrained"]
+    findings = judge(figures, LIMITS)
+    unknown = {finding.measure for finding in findings if finding.ruling == "unknown"}
+    assert unknown == {
+        *("membership", "revival", "relearning"),
+        *("probe-linear", "probe-mlp", "probe-nearest"),
+    }
+    assert ruling(findings, "rank") == "warn"
+    assert level_of(findings) == "top"
+    assert all("--retrained" in f.sentence for f in findings if f.ruling == "unknown")
+
+
+def test_without_the_original_the_bottoms_cannot_be_judged() -> None:
+    figures = measured()
+    for found in figures.values():
+        del found["values"]["original"]
+    assert level_of(judge(figures, LIMITS)) == "top"
+
+
+def test_one_party_that_still_knows_is_enough_to_fail_and_is_named() -> None:
+    figures = measured()
+    figures["probe-linear"]["values"]["forgotten"] = values(
+        0.60, parties={"left": [0.60], "right": [0.90]}
+    )
+    failed = [finding for finding in judge(figures, LIMITS) if finding.ruling == "fail"]
+    assert len(failed) == 1
+    assert "party 'right'" in failed[0].sentence
+
+
+def test_an_uncertain_probe_decides_nothing() -> None:
+    figures = measured()
+    figures["probe-linear"]["values"]["forgotten"] = values(0.6, 0.2)
+    assert ruling(judge(figures, LIMITS), "probe-linear") == "unknown"
+
+
+@given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown"]), min_size=3, max_size=3))
+def test_no_level_holds_above_one_that_fails(rulings: list[Any]) -> None:
+    findings = [Finding(level, "m", r, "") for level, r in zip(LEVELS, rulings, strict=True)]
+    reached = level_of(findings)
+    held = [r in ("pass", "warn") for r in rulings]
+    depth = held.index(False) if False in held else 3
+    assert reached == ("none", *LEVELS)[depth]
+    assert reaches(reached, "none")
+
+
+@pytest.mark.parametrize("name", ["retained", "rank", "residual"])
+def test_thresholds_that_cannot_be_are_named(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"`{name}` to be a share from 0 to 1"):
+        replace(LIMITS, **{name: 1.5})  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="demand"):
+        AuditSettings(demand="deeper")  # type: ignore[arg-type]

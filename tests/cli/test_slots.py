@@ -1,0 +1,151 @@
+"""`unlabel slots`: hidden requests at fixed times; partners cannot tell which were real."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from cli.command_line import nothing_written, one_thread, unlabel
+from forget.one_piece import federation
+from forget.partner_view import expect_same_view, view, watch
+
+from unlabel import erasure
+from unlabel.cli.slots import run_slot
+from unlabel.errors import RunError
+from unlabel.federation import Federation
+from unlabel.forget import Queue
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a small run that the tests here go on with, one after another."""
+    folder = tmp_path_factory.mktemp("slots") / "run"
+    words = ("--data", "digits", "--model", "convnet", "--epochs", 3)
+    assert unlabel("train", *words, "--out", folder).code == 0
+    return folder
+
+
+def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Path) -> None:
+    before = unlabel("evaluate", run, "--json").json
+    for place, labels in enumerate((["3"], ["12"], ["3"], ["5", "6"]), 1):
+        if labels == ["12"]:
+            with nothing_written(run):
+                assert (
+                    "Unknown label '12'"
+                    in unlabel("forget", run, "--label", "12", "--queue").sentence
+                )
+            Queue(run / "active").append(labels)  # a queue that somebody else wrote
+            continue
+        flags = [word for label in labels for word in ("--label", label)]
+        found = unlabel("forget", run, *flags, "--queue", "--json").json
+        assert (found["queued"], found["place"]) == (labels, place)
+    assert unlabel("evaluate", run, "--json").json == before
+    queue = run / "active" / "secrets" / "queue.json"
+    assert queue.stat().st_mode & 0o777 == 0o600
+
+    told = unlabel("slots", run, "--every", "0.01", "--count", 5, "--purge", "--json")
+    done = told.json["slots"]
+    assert [slot["labels"] for slot in done] == [["3"], ["12"], ["3"], ["5", "6"], []]
+    assert [slot["kept"] for slot in done] == [True, False, False, True, False]
+    assert "Unknown label '12'" in done[1]["why"]
+    assert "already forgotten" in done[2]["why"]
+    assert "12 not forgotten, and off the queue" in told.err
+    assert json.loads(queue.read_text()) == []
+    fed = Federation.open(run)
+    assert fed.forgotten.labels == (3, 5, 6)
+    assert fed.evaluate().accuracy_on([3, 5, 6]) == 0.0
+    books = erasure.ledgers(fed)
+    assert [e.event for e in books["passive-1"]] == ["commit", "purge"] * 5
+    own = [e.event for e in books["active"] if e.event != "purge"]
+    assert own == ["commit", "rollback", "rollback", "commit", "rollback"]
+    assert len(fed.active.common_versions()) == 1
+
+
+def test_slots_take_the_time_they_say(run: Path) -> None:
+    unlabel("slots", run, "--every", "0", "--count", 1, "--purge")
+    started = time.monotonic()
+    assert unlabel("slots", run, "--every", "1.5", "--count", 2, "--purge").code == 0
+    assert time.monotonic() - started >= 1.5
+
+
+@pytest.mark.parametrize(("every", "count"), [(1, 0), (-1, 2)])
+def test_no_slots_are_refused(run: Path, every: int, count: int) -> None:
+    with nothing_written(run):
+        told = unlabel("slots", run, "--every", every, "--count", count)
+    assert "at least 1 slot, 0 seconds or more apart" in told.sentence
+
+
+def test_an_interruption_ends_the_slots_between_two_of_them(run: Path) -> None:
+    """SIGINT in a process of its own, while the second slot is waited for."""
+    words = ["slots", str(run), "--every", "600", "--count", "3", "--purge", "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "unlabel", *words],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    killer = threading.Timer(100, process.kill)
+    killer.start()
+    heard = ""
+    while "Slot 1 of 3" not in heard:
+        line = process.stderr.readline()
+        assert line, heard
+        heard += line
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    killer.cancel()
+    assert process.returncode == 0, err
+    found = json.loads(out)
+    assert (len(found["slots"]), found["stopped"]) == (1, True)
+    assert "Stopped after 1 of 3 slots." in err
+    assert erasure.recover(Federation.open(run)) == "nothing to recover"
+
+
+def test_partners_cannot_tell_slots_apart(tmp_path: Path) -> None:
+    views, kept = {}, {}
+    for labels in (["ash"], ["cedar", "elm"], ["willow"], ["ash", "birch", "cedar", "elm"], []):
+        name = "-".join(labels) or "nothing"
+        fed = federation(parties=2, active_part=True, folder=tmp_path / name, epochs=30, lr=0.1)
+        fed.train()
+        watched = watch(fed)
+        slot = run_slot(fed, labels)
+        kept[name] = slot.kept
+        assert bool(slot.why) == (bool(labels) and not slot.kept)
+        views[name] = view(fed, watched)
+    assert [kept[name] for name in ("willow", "ash-birch-cedar-elm", "nothing")] == [False] * 3
+    assert kept["ash"] or kept["cedar-elm"]
+    for name in views:
+        expect_same_view(views["nothing"], views[name], name)
+
+
+def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    queue = Queue(tmp_path)
+    assert queue.first() == ()
+    assert queue.append(["a", "b"]) == 1
+    assert queue.append(["c"]) == 2
+    assert queue.first() == ("a", "b")
+    queue.drop_first()
+    assert queue.waiting() == [("c",)]
+    for text in ("[", "{}", '["c"]', "[[1]]", "[[]]"):
+        queue.path.write_text(text)
+        with pytest.raises(RunError, match="expected a list of lists of labels"):
+            queue.append(["d"])
+        assert queue.path.read_text() == text
+
+
+def test_a_run_goes_on_training_after_a_hidden_request_only_with_reveal(run: Path) -> None:
+    with nothing_written(run):
+        told = unlabel("train", "--resume", "--out", run)
+    assert "add --reveal if they may know" in told.sentence
+    assert unlabel("train", "--resume", "--out", run, "--reveal").code == 0

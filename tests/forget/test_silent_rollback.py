@@ -1,0 +1,166 @@
+"""A hidden request is dropped in the words of a commit, whenever the process dies meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from cli.command_line import contents, nothing_written, one_thread, unlabel
+from forget.test_transaction import (
+    EARLIER,
+    LABEL,
+    LABELS,
+    PARTIES,
+    PASSIVE,
+    Case,
+    Crashes,
+    Truth,
+    Weights,
+    crash,
+    decisions,
+    equal,
+    in_memory,
+    numbers,
+    on_disk,
+    trained,
+)
+
+from unlabel import Federation, erasure
+from unlabel.errors import ForgetError, UnlabelError
+from unlabel.forget import Forgotten
+from unlabel.forget.hidden import Hidden
+
+__all__ = ["one_thread", "trained"]  # fixtures for the tests here
+
+#: Quick: what is tested is what happens around it.
+METHOD = Hidden(steps=40, batch=64, lr=3e-2)
+ROLLBACK = Case("hidden request", "rollback")
+AGAIN = Case("after a commit", "rollback")
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """Runs after every death of a rollback and of its recovery, by where they began.
+
+    bases    what each run was before the request: its version, its weights, what was forgotten
+    request  the id of each request
+    """
+
+    once: dict[Case, Crashes]
+    twice: dict[Case, Crashes]
+    bases: dict[Case, tuple[int, Weights, Forgotten]]
+    requests: dict[Case, str]
+
+
+@pytest.fixture(scope="module")
+def dropped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dropped]:
+    folder = tmp_path_factory.mktemp("dropped")
+    jobs, bases, requests, truths = {}, {}, {}, {}
+    for case in (ROLLBACK, AGAIN):
+        run = Path(shutil.copytree(trained, folder / case.request))
+        federation = Federation.open(run)
+        if case is AGAIN:  # a version of a request that was kept, with one about nothing after it
+            federation.forget([EARLIER], method=METHOD).commit(force=True)
+            erasure.dummy(federation)
+        version = numbers(run, "versions")[-1]
+        bases[case] = (version, on_disk(run, version), federation.forgotten)
+        requests[case] = federation.forget([LABEL], method=METHOD).result.request
+        jobs[case] = (run, "rollback")
+        truths[case.request] = Truth(version, bases[case][1], {}, [])
+    once = crash(jobs, truths, folder / "once")
+    moment = once[AGAIN].moments.index("after Commit at passive-1")
+    twice = crash({AGAIN: (once[AGAIN].folders[moment], "recover")}, truths, folder / "twice")
+    yield Dropped(once, twice, bases, requests)
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("case", [ROLLBACK, AGAIN], ids=lambda case: case.request)
+def test_a_death_at_any_moment_of_a_silent_rollback_leaves_it_undecided_or_done(
+    case: Case, dropped: Dropped
+) -> None:
+    assert expect_all(dropped, dropped.once[case], case) == {"staged", "dropped"}
+
+
+def test_a_recovery_of_a_silent_rollback_that_dies_is_finished_by_the_next(
+    dropped: Dropped,
+) -> None:
+    assert expect_all(dropped, dropped.twice[AGAIN], AGAIN) == {"dropped"}
+
+
+def expect_all(dropped: Dropped, crashes: Crashes, case: Case) -> set[str]:
+    assert len(crashes.moments) > 10
+    assert not [moment for moment in crashes.moments if "Rollback" in moment]
+    reached: dict[object, str] = {}
+    for moment, folder in zip(crashes.moments, crashes.folders, strict=True):
+        disks = tuple(sorted(contents(folder).items()))
+        if disks not in reached:
+            try:
+                reached[disks] = expect_whole(folder, dropped.requests[case], *dropped.bases[case])
+            except (AssertionError, UnlabelError) as error:
+                raise AssertionError(f"{moment} ({folder.name}): {error}") from error
+    return set(reached.values())
+
+
+def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgotten) -> str:
+    """Check a run after a death: recover, decide, forget once more, and purge."""
+    try:
+        Federation.open(run)
+    except ForgetError as error:
+        assert "A rollback was interrupted; run `unlabel recover`" in str(error)  # noqa: PT017
+    federation = Federation.open(run, recovering=True)
+    said = erasure.recover(federation)
+    waits = bool(erasure.status(federation)["active"].staged)
+    with nothing_written(run):
+        again = erasure.recover(federation)
+    if waits:
+        assert said == again == f"request {request} is staged and waits for commit or rollback"
+        assert not any(decisions(run, request).values())
+        assert numbers(run, "versions")[-1] == base
+        assert erasure.rollback(federation) == request
+    else:
+        assert again == "nothing to recover"
+        # It was done, and only a line may have been missing; or it is done now.
+        assert said in (f"rolled back request {request}", "nothing to recover")
+    expect_dropped(run, request, base, old, gone)
+    # What the others were told to commit is a version like any other, for the next request too.
+    federation = Federation.open(run)
+    federation.forget([LABEL], method=METHOD).commit(force=True)
+    assert LABELS.index(LABEL) in federation.forgotten.labels
+    assert federation.has_hidden()
+    assert erasure.purge(federation) == base + 2
+    assert [e.event for e in erasure.ledgers(federation)["active"]][-2:] == ["commit", "purge"]
+    return "staged" if waits else "dropped"
+
+
+def expect_dropped(run: Path, request: str, base: int, old: Weights, gone: Forgotten) -> None:
+    """Check that all are on the weights from before, each in the words that are its own."""
+    federation = Federation.open(run)
+    assert numbers(run, "versions")[-1] == base + 1
+    assert numbers(run, "staged") == ()
+    assert equal(in_memory(federation), old)
+    assert equal(on_disk(run, base + 1), old)
+    assert federation.forgotten == gone
+    found = decisions(run, request)
+    assert found.pop("active") == ["rollback"]
+    assert found == {party: ["commit"] for party in PASSIVE}
+    erasure.ledgers(federation)  # chains and heads are whole
+    assert not (run / "active" / "secrets" / f"{request}.json").exists()
+    standing = erasure.status(federation)
+    assert len({(s.version, s.staged) for s in standing.values()}) == 1
+    assert list(standing) == list(PARTIES)
+
+
+def test_a_queue_survives_a_recovery(trained: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(trained, tmp_path / "run"))
+    assert unlabel("forget", run, "--label", LABEL, "--queue", "--json").json["place"] == 1
+    path = run / "active" / "secrets" / "queue.json"
+    assert path.stat().st_mode & 0o077 == 0
+    stray = path.with_name("00ff.json")
+    stray.write_text("{}")
+    assert unlabel("recover", run).code == 0
+    assert not stray.exists()
+    assert json.loads(path.read_text()) == [[LABEL]]
