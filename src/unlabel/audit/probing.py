@@ -57,6 +57,7 @@ class Probe(Measure):
     shots  labelled training rows a class, 0 for all
     draws  random draws of them that are averaged; 0 for 50 (fewer where shots are many)
     party  whose embeddings; empty for all parties' together
+    brief  leave each party alone and the curve out, which take long on large tables
     """
 
     level: ClassVar[Level | None] = "deep"
@@ -64,6 +65,7 @@ class Probe(Measure):
     shots: int = 1
     draws: int = 0
     party: str = ""
+    brief: bool = False
 
     def __post_init__(self) -> None:
         for name in ("shots", "draws"):
@@ -84,6 +86,8 @@ class Probe(Measure):
             return Figure(None, note="There are no rows of the forgotten labels to probe with.")
         count = len(seen.names)
         found = self._figure(*_table(seen.train, asked, self.party), count, self.shots)
+        if self.brief:
+            return found
         parties = {
             party: _plain(self._figure(*_table(seen.train, asked, party), count, self.shots))
             for party in seen.train.embeddings

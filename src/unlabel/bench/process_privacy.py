@@ -204,7 +204,7 @@ def _original(federation: Federation, label: int) -> dict[str, Any]:
 def _probe(federation: Federation, label: int) -> dict[str, Any]:
     """Return what a linear probe with one label a class finds in the embeddings."""
     seen = look(federation.active, federation.holdings.rows, federation.labels)
-    found = plain(LinearProbe().measure(seen, (label,)))
+    found = plain(LinearProbe(brief=True).measure(seen, (label,)))
     return {"probe": {name: found[name] for name in ("value", "low", "high")}}
 
 
