@@ -42,6 +42,7 @@ from unlabel.forget import (
     take_back,
     watch_nothing,
 )
+from unlabel.forget.spending import Spent
 from unlabel.party import LedgerEntry
 from unlabel.wire import Commit
 
@@ -236,7 +237,12 @@ def run_request(
     _expect_unrevealing(federation, made, name, reveal=reveal)
     if request.rows:
         federation.keep_cover_secret()
+    told = made.account()
+    # Counted before anything is sent: what comes of it, the partners have seen.
+    total = None if told is None else federation.spending.add(told)
     result, saved, messages = forget(task, request, made, name, watch)
+    if total is not None:
+        result = replace(result, privacy=_with_total(result.privacy or {}, total))
     gone = task.gone.plus(request.labels, request.rows)
     if federation.folder is not None:
         try:
@@ -256,6 +262,14 @@ def run_request(
             raise
     federation.undecided = Outcome(result, True, federation, gone, saved, made.is_silent())
     return federation.undecided
+
+
+def _with_total(own: Mapping[str, Any], total: Spent) -> dict[str, Any]:
+    """Return the accountant's figures of a request with those of all hidden requests so far."""
+    together = total.to_json(own["labels"])
+    alone = own["information"] == together["information"]
+    sentence = own["sentence"] if alone else f"{own['sentence']} {together['sentence']}"
+    return {**own, "sentence": sentence, "total": together}
 
 
 def _about(result: Result) -> dict[str, Any]:
@@ -394,14 +408,15 @@ def _public(federation: Federation, path: str | Path | None, per_label: int) -> 
         ids = tuple(known[row] for row in aside.tolist())
         source = "rows set aside before training"
         return PublicSet("main", aside, holdings.labels[aside], ids, False, source)
-    gone = torch.isin(holdings.rows.train, torch.tensor(federation.forgotten.rows))
-    return public_from_training(
+    # Always the same rows: were one left out, and another in its place, that would name it.
+    drawn = public_from_training(
         holdings.labels,
         known,
-        holdings.rows.train[~gone],
+        holdings.rows.train,
         per_label,
         seed=federation.config.train.seed,
     )
+    return replace(drawn, gone=torch.isin(drawn.rows, torch.tensor(federation.forgotten.rows)))
 
 
 def _trained_on(federation: Federation, features: Mapping[str, Features]) -> bool:

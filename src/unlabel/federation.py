@@ -20,6 +20,7 @@ from unlabel.erasure import Outcome
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically
 from unlabel.forget import Forgotten, Method, Transaction, Watch, watch_nothing
+from unlabel.forget.spending import Spending
 from unlabel.models import ModelSettings
 from unlabel.party import ActiveParty, PassiveParty
 from unlabel.runfolder import expect_usable, start_folder, write_config
@@ -87,6 +88,7 @@ class Federation:
         self.undecided: Outcome | None = None
         self.version: int | None = None
         self.hides = False
+        self.spending = Spending(None if folder is None else folder / ACTIVE)
         self._cover_secret = ""
 
     @property

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from unlabel.errors import RunError
 
+#: Mode of a file that its owner alone may read.
+OWNER_ONLY = 0o600
+
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:

@@ -109,14 +109,29 @@ def test_a_score_at_chance_ranks_well_enough_whatever_retrained_models_do() -> N
     assert ruling(judge(figures, LIMITS), "rank") == "pass"
 
 
-def test_a_measure_that_cannot_tell_original_from_retrained_says_nothing() -> None:
+def test_where_the_original_itself_would_pass_nothing_follows() -> None:
     figures = measured()
-    figures["revival"]["values"]["original"] = values(0.41)
+    figures["revival"]["values"]["original"] = values(0.45 + LIMITS.revival - 1e-9)
     findings = judge(figures, LIMITS)
     assert ruling(findings, "revival") == "unknown"
+    said = next(finding.sentence for finding in findings if finding.measure == "revival")
+    assert said == "Nothing follows: on these data the original itself would pass."
     assert level_of(findings) == "deep"  # the others of its level do
-    figures["rank"]["values"]["original"] = values(0.61)
+    figures["rank"]["values"]["original"] = values(0.64 + LIMITS.rank - 1e-9)
     assert level_of(judge(figures, LIMITS)) == "output"
+
+
+@pytest.mark.parametrize(("measure", "aims"), [("rank", [0.5, 0.9]), ("revival", [0.2, 0.8])])
+def test_two_retrained_models_that_differ_much_still_decide(
+    measure: str, aims: list[float]
+) -> None:
+    figures = measured(**{measure: 0.5})
+    figures[measure]["values"]["retrained"] = values(aims)
+    figures[measure]["values"]["original"] = values(1.0 if measure == "rank" else 0.95)
+    limits = replace(LIMITS, rank=0.05)
+    assert ruling(judge(figures, limits), measure) == "pass"
+    figures[measure]["values"]["forgotten"] = figures[measure]["values"]["original"]
+    assert ruling(judge(figures, limits), measure) != "pass"
 
 
 def test_without_retrained_models_what_cannot_be_known_is_unknown() -> None:

@@ -1,13 +1,16 @@
-"""What the top still knows: ranks and the best bias, by hand and by brute force."""
+"""What the top still knows: ranks and the best edit, by hand and by brute force."""
 
 from __future__ import annotations
+
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from audit.seen_cases import by_logits
+from audit.seen_cases import GONE, by_logits, knower, shifted, stranger
 from sklearn.metrics import roc_auc_score
 
+from unlabel.audit import Seen
 from unlabel.audit.rank import Rank
 from unlabel.audit.revival import Revival
 
@@ -43,7 +46,7 @@ def test_a_score_that_ranks_upside_down_is_as_far_from_a_half() -> None:
 
 
 def test_revival_by_hand() -> None:
-    # Margins of label 2: its rows -1 and -5, the others -2, -6 and -9.
+    # Own margins of label 2: its rows -1 and -5, the others -2, -6 and -9.
     scores = torch.tensor(
         [[3.0, 0.0, 2.0], [5.0, 0.0, 0.0], [2.0, 0.0, 0.0], [0.0, 6.0, 0.0], [9.0, 0.0, 0.0]]
     )
@@ -52,13 +55,58 @@ def test_revival_by_hand() -> None:
     # Thresholds below -1, -5: 1/2 - 0, 1 - 1/3; the best lies between -5 and -6.
     assert found.value == pytest.approx(2 / 3)
     entry = found.detail["labels"]["2"]
+    # In place of the score a constant: margins -3/2, -5/2 against -1, -3, -9/2; 1 - 1/3 too.
+    assert entry["own"] == entry["constant"] == pytest.approx(2 / 3)
+    assert entry["edit"] == "own"
     assert entry["bias"] == pytest.approx(5.5)
     assert entry["forgotten_accuracy"] == 1.0
     # Of the others the first is now called 2, the second is right, the third was always wrong.
     assert entry["retained_accuracy"] == pytest.approx(1 / 3)
 
 
-def test_revival_is_the_best_of_all_biases_tried_one_by_one() -> None:
+def test_a_constant_can_be_the_better_edit_by_hand() -> None:
+    # Its own score ranks upside down: margins -2 and -4 of its rows, -1 and -3 of the others.
+    # From the mean of the others, 0 in every row: -1 and -1 of its rows, -4 and -6 of the others.
+    scores = torch.tensor(
+        [[1.0, -1.0, -1.0], [-1.0, 1.0, -3.0], [4.0, -4.0, 3.0], [-6.0, 6.0, 3.0]]
+    )
+    found = Revival().measure(by_logits(scores, torch.tensor([2, 2, 0, 1])), (2,))
+    assert found.value == 1.0
+    entry = found.detail["labels"]["2"]
+    assert (entry["own"], entry["constant"], entry["edit"]) == (0.0, 1.0, "constant")
+    assert entry["bias"] == pytest.approx(2.5)  # between 1 and 4 above the mean of the others
+    assert (entry["forgotten_accuracy"], entry["retained_accuracy"]) == (1.0, 1.0)
+    # The bias does what it says: the constant against the others, counted from their mean.
+    assert (entry["bias"] > scores[:, :2].max(1).values).tolist() == [True, True, False, False]
+
+
+@pytest.mark.parametrize("model", [knower(), stranger()])
+def test_revival_does_not_change_with_a_constant_for_all_scores_of_a_row_nor_with_a_mask(
+    model: Seen,
+) -> None:
+    found = Revival().measure(model, (GONE,))
+    moved = Revival().measure(shifted(model, 7.0), (GONE,))
+    assert moved.value == pytest.approx(found.value, abs=0.011)  # float32: a row may change places
+    for kind in ("own", "constant"):
+        one, other = (each.detail["labels"]["c"][kind] for each in (found, moved))
+        assert one == pytest.approx(other, abs=0.011)
+    assert Revival().measure(model.masked((GONE,)), (GONE,)) == found
+
+
+@pytest.mark.parametrize("model", [knower(), stranger()])
+def test_a_deleted_output_is_compared_like_for_like(model: Seen) -> None:
+    stay = [n for n in range(5) if n != GONE]
+    scores = model.test.scores.double()
+    scores[:, stay] -= scores[:, stay].mean(1, keepdim=True)
+    scores[:, GONE] = -10.0  # as `hidden` leaves it
+    deleted = Revival().measure(by_logits(scores, model.test.labels), (GONE,)).detail["labels"]["2"]
+    kept = Revival().measure(model, (GONE,)).detail["labels"]["c"]
+    assert deleted["own"] == pytest.approx(deleted["constant"])
+    assert deleted["value"] == pytest.approx(kept["constant"], abs=0.011)
+    assert kept["value"] == max(kept["own"], kept["constant"])
+
+
+def test_revival_is_the_best_of_all_edits_tried_one_by_one() -> None:
     torch.manual_seed(3)
     labels = torch.arange(200) % 5
     scores = torch.randn(200, 5) + torch.nn.functional.one_hot(labels, 5)
@@ -67,13 +115,14 @@ def test_revival_is_the_best_of_all_biases_tried_one_by_one() -> None:
     best = []
     for u in (1, 4):
         gained = []
-        for bias in np.linspace(-6, 6, 4001):
+        rest = scores[:, stay].mean(1)
+        for bias, own in product(np.linspace(-6, 6, 2001), (scores[:, u], rest)):
             edited = torch.full_like(scores, -1e4)
             edited[:, stay] = scores[:, stay]
-            edited[:, u] = scores[:, u] + bias
+            edited[:, u] = own + bias
             called = edited.argmax(1) == u
-            own, others = labels == u, torch.isin(labels, torch.tensor(stay))
-            gained.append(float(called[own].double().mean() - called[others].double().mean()))
+            mine, others = labels == u, torch.isin(labels, torch.tensor(stay))
+            gained.append(float(called[mine].double().mean() - called[others].double().mean()))
         best.append(max(gained))
     assert found.value == pytest.approx(np.mean(best), abs=0.011)
     assert found.value is not None

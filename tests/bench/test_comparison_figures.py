@@ -35,14 +35,14 @@ LINES = [
     line("original", 1, **figures(0.90, 0.95, 0.90, 9.0), probe_linear=0.9),
     line("retrain", 0, **figures(0.92, 0.0, 0.20, 40.0), probe_linear=0.5),
     line("retrain", 1, **figures(0.90, 0.0, 0.30, 60.0), probe_linear=0.5),
-    line("renormalise", 0, **figures(0.91, 0.0, 0.15, 2.0), probe_linear=0.7),
-    line("renormalise", 1, **figures(0.91, 0.01, 0.27, 3.0), probe_linear=0.8),
+    line("hidden", 0, **figures(0.91, 0.0, 0.15, 2.0), probe_linear=0.7),
+    line("hidden", 1, **figures(0.91, 0.01, 0.27, 3.0), probe_linear=0.8),
     line("deep", 0, **figures(0.90, 0.0, 0.10, 40.0), probe_linear=0.5),
     line("deep", 1, failed="It diverged."),
     line("ascent:samples=all", 0, **figures(0.99, 0.5, 0.24, 48.0), probe_linear=0.9),
     line("mask", 0, **figures(0.99, 0.0, 0.25, 0.1), probe_linear=0.9),
 ]
-NAMES = ("original", "retrain", "ascent:samples=all", "deep", "renormalise", "mask")
+NAMES = ("original", "retrain", "ascent:samples=all", "deep", "hidden", "mask")
 
 
 def summary(lines: list[dict[str, Any]] = LINES) -> dict[str, dict[str, Any]]:
@@ -51,7 +51,7 @@ def summary(lines: list[dict[str, Any]] = LINES) -> dict[str, dict[str, Any]]:
 
 def test_means_and_ratios_by_hand() -> None:
     found = summary()
-    ours = found["renormalise"]
+    ours = found["hidden"]
     assert ours["retained"] == {
         "mean": pytest.approx(91.0),
         "deviation": pytest.approx(0.0),
@@ -95,9 +95,9 @@ def changed(method: str, **changes: float) -> list[dict[str, Any]]:
     ("method", "changes", "claim"),
     [
         ("deep", {"retained": 0.916}, "retained"),  # 0.6 points above
-        ("renormalise", {"forgotten": 0.02}, "retained"),  # it does not forget
+        ("hidden", {"forgotten": 0.02}, "retained"),  # it does not forget
         ("deep", {"asr": 0.22}, "asr"),  # nearer to 25 from below
-        ("renormalise", {"asr": 0.26}, "asr"),  # above the retrained model
+        ("hidden", {"asr": 0.26}, "asr"),  # above the retrained model
         ("deep", {"seconds": 39.0}, "time"),  # 15.6 times
         ("ascent:samples=all", {"seconds": 39.0}, "faster"),
     ],
@@ -155,8 +155,8 @@ def test_choices_of_another_bench_fit_another_preset(tmp_path: Path) -> None:
     asked = ("mixup-ascent@two-label-resnet18-cifar10", "deep", "mask")
     found = {x["method"]: x["chosen"] for x in choices_of(str(path), asked)}
     assert found == {asked[0]: f"{asked[0]}:lr=0.001", "deep": "deep"}
-    with pytest.raises(SettingsError, match="no choice for method 'renormalise'"):
-        choices_of(str(path), ("renormalise",))
+    with pytest.raises(SettingsError, match="no choice for method 'hidden'"):
+        choices_of(str(path), ("hidden",))
 
 
 # --- methods, pages, records --------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_choices_of_another_bench_fit_another_preset(tmp_path: Path) -> None:
 
 def test_every_method_stands_in_the_tables_and_the_papers_own_with_its_preset() -> None:
     names = every_method(ComparisonSettings(data="cifar10", model="resnet18"), 1)
-    assert names[-2:] == ("renormalise", "mask")
+    assert names[-2:] == ("hidden", "mask")
     assert "mixup-ascent@resnet18-cifar10" in names
     assert not any(name.startswith("people") for name in names)
     two = every_method(TwoLabelSettings(data="cifar100", model="vgg16"), 2)
@@ -174,7 +174,7 @@ def test_every_method_stands_in_the_tables_and_the_papers_own_with_its_preset() 
 
 def result(data: str, model: str) -> dict[str, Any]:
     entries = list(summary().values())
-    tuned = {**entries[-2], "method": "renormalise:until=0.0", "tuned": True}
+    tuned = {**entries[-2], "method": "hidden:steps=50", "tuned": True}
     entries.insert(-1, tuned)
     return {
         "request": "0",
@@ -182,10 +182,10 @@ def result(data: str, model: str) -> dict[str, Any]:
         "headline": headline(entries),
         "choices": [
             {
-                "method": "renormalise",
-                "chosen": "renormalise:until=0.0",
+                "method": "hidden",
+                "chosen": "hidden:steps=50",
                 "published_won": False,
-                "candidates": [tried("renormalise", 0.9, 0.0), tried("renormalise:x=1", None, 0)],
+                "candidates": [tried("hidden", 0.9, 0.0), tried("hidden:x=1", None, 0)],
             }
         ],
         "records": [{"where": {"device": "H200", "torch": "2.11", "commit": "ab"}}],
@@ -199,11 +199,11 @@ def test_the_page_has_the_papers_figures_beside_ours() -> None:
     assert [cell.strip() for cell in rows["`retrain`"][2:4]] == ["91.00 ± 1.41", "91.26 ± 0.12"]
     assert rows["`original`"][3].strip() == "90.61"  # their baseline, printed without deviation
     names = list(rows)
-    assert names[names.index("`renormalise`") + 1] == "`renormalise:until=0.0`, tuned"
-    assert rows["`renormalise`"][3].strip() == ""  # not in the paper
-    assert "samples shown by gradients" in rows["`renormalise`"][-2]
+    assert names[names.index("`hidden`") + 1] == "`hidden:steps=50`, tuned"
+    assert rows["`hidden`"][3].strip() == ""  # not in the paper
+    assert "nothing" in rows["`hidden`"][-2]
     assert "`deep` failed 1 times: It diverged." in text
-    assert "holds: `renormalise` has D_r 91.00" in text
+    assert "holds: `hidden` has D_r 91.00" in text
     assert "default: 90.00, 0.00; x=1: failed" in text
     assert "Few-Shot Forgetting without Disclosure" in text
 
@@ -219,11 +219,11 @@ def test_the_table_tells_settings_apart_and_what_partners_learn() -> None:
     rows = {row[0]: row for row in table(result("digits", "convnet"))}
     assert list(rows) == [
         *("method", "original", "retrain", "ascent samples=all", "deep"),
-        *("renormalise", "  tuned", "mask"),
+        *("hidden", "  tuned", "mask"),
     ]
     assert [row[-1] for row in rows.values()] == [
         *("partners learn", "", "rows named", "rows named", "rows named"),
-        *("by gradients", "by gradients", "nothing"),
+        *("nothing", "nothing", "nothing"),
     ]
     # Two blanks and a line a column.
     wide = [max(map(len, column)) for column in zip(*rows.values(), strict=True)]
@@ -236,7 +236,7 @@ def test_residual_knowledge_is_left_out_where_its_ends_are_too_near_to_tell() ->
         for x in found:
             if x["method"] == "retrain":
                 x["probe_linear"] = retrained[x["seed"]]
-        return summary(found)["renormalise"]
+        return summary(found)["hidden"]
 
     assert with_probes(0.84, 0.84)["residual_linear"] is not None  # 6 points
     assert with_probes(0.86, 0.86)["residual_linear"] is None  # 4 points
@@ -296,13 +296,14 @@ def test_the_papers_own_method_and_baseline_have_our_names() -> None:
 
 
 def test_what_partners_are_told_in_few_words() -> None:
-    names = ("deep", "amnesiac", "renormalise", "mixup-ascent", "mask")
+    names = ("deep", "amnesiac", "renormalise", "mixup-ascent", "mask", "hidden")
     assert {name: told(facts(read_method(name))) for name in names} == {
         "deep": "rows named",
         "amnesiac": "rows shown by gradients",
         "renormalise": "samples shown by gradients",
         "mixup-ascent": "samples named",
         "mask": "nothing",
+        "hidden": "nothing",
     }
 
 

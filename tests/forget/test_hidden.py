@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from unlabel import erasure
-from unlabel.errors import ForgetError
+from unlabel.errors import ForgetError, WireError
 from unlabel.federation import Federation
 from unlabel.forget import Forgotten, noisy_request
 from unlabel.forget.deep import Deep
@@ -233,12 +233,53 @@ class Stubborn(nn.Module):
         return x @ self.weights
 
 
-def test_a_top_that_cannot_be_drawn_anew_is_refused_by_name() -> None:
+def test_a_top_that_cannot_be_drawn_anew_fails_by_name_and_can_only_be_dropped() -> None:
     fed = trained(top="forget.test_hidden:Stubborn")
     before = fed.evaluate()
-    with pytest.raises(ForgetError, match=r"weights 'head\.weights' of the top cannot be drawn"):
-        fed.forget([1])
+    outcome = fed.forget([1])
+    assert "weights 'head.weights' of the top cannot be drawn anew" in outcome.result.failed
+    with pytest.raises(ForgetError, match="cannot be drawn anew"):
+        outcome.commit(force=True)
+    outcome.rollback()
     assert fed.evaluate() == before
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.5])
+@pytest.mark.parametrize("error", [ForgetError("It is no use."), RuntimeError("out of memory")])
+def test_an_error_after_the_last_message_looks_to_partners_like_any_dropped_request(
+    noise: float, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = replace(NOISY, noise=noise)
+
+    def fails(*_: object) -> None:
+        raise error
+
+    views, models = [], []
+    for broken in (False, True):
+        fed = trained()
+        was = _copy(fed.active.model_state())
+        watched = watch(fed)
+        if broken:
+            monkeypatch.setattr(Hidden, "_teach", fails)
+        outcome = fed.forget([1], method=method, key=KEY, wreck=True)
+        assert outcome.result.failed.startswith("Forgetting failed (") == broken
+        assert not broken or str(error).rstrip(".") in outcome.result.failed
+        outcome.rollback()
+        views.append(view(fed, watched))
+        models.append(_copy(fed.active.model_state()))
+        _expect_equal(models[-1], was)
+    expect_same_view(views[0], views[1], "failed")
+
+
+def test_an_error_on_the_wire_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    fed = trained()
+
+    def fails(*_: object) -> None:
+        raise WireError("A party is gone.")
+
+    monkeypatch.setattr(Hidden, "_teach", fails)
+    with pytest.raises(WireError, match="is gone"):
+        fed.forget([1], method=NOISY)
 
 
 def test_a_public_set_without_a_label_is_refused_whichever_is_forgotten() -> None:

@@ -35,7 +35,8 @@ from unlabel.party import Guard
 from unlabel.party.policy import SERVES
 from unlabel.report.annex import BLOCK, make_auditor_keys, read_annex_key, read_auditor_key, unseal
 from unlabel.report.annex import seal as seal_annex
-from unlabel.report.certificate import depth, issue, mode_of
+from unlabel.report.certificate import depth, issue
+from unlabel.report.disclosure import mode_of
 from unlabel.report.term import due_day
 from unlabel.report.verify import verify
 from unlabel.report.words import FORBIDDEN
@@ -487,7 +488,10 @@ def test_a_changed_secret_makes_no_annex(run: Path, keys: Path) -> None:
     path.write_text("{")
     assert "is truncated or was changed" in unlabel(*words).sentence
     path.unlink()
-    assert "without it no annex can be made" in unlabel(*words).sentence
+    assert (
+        "without it neither an annex can be made nor a certificate of a secret"
+        in unlabel(*words).sentence
+    )
     assert unlabel("certificate", run).code == 0  # one without an annex needs no secret
 
 

@@ -46,15 +46,18 @@ def line_hash(index: int, event: str, at: str, previous: str, request: str, note
     return sha256(json.dumps({**line, "previous": previous}, sort_keys=True).encode())
 
 
-def end_of_ledger(body: dict[str, Any], name: str, **blind: str) -> str:
-    """Return where the active party's ledger would end for a label, from a certificate alone."""
+def end_of_ledger(body: dict[str, Any], name: str, weights: list[str], **blind: str) -> str:
+    """Return where the active party's ledger would end for a label.
+
+    All but the digests of its weights, which a liar may have, stands in the certificate.
+    """
     request, commitment = body["request"], body["commitment"]
     parts = {party: signed["part"] for party, signed in body["parties"].items()}
     heads = {}
     for party in PASSIVE:
         part = parts[party]
-        weights = [part["weights"]["before"], part["weights"]["after"]]
-        note = {"commitment": commitment, "version": part["version"], "weights": weights}
+        digests = [part["weights"]["before"], part["weights"]["after"]]
+        note = {"commitment": commitment, "version": part["version"], "weights": digests}
         heads[party] = line_hash(0, "commit", part["committed"], "", request, note)
     own = parts["active"]
     note = {
@@ -65,7 +68,7 @@ def end_of_ledger(body: dict[str, Any], name: str, **blind: str) -> str:
         "commitment": commitment,
         "version": own["version"],
         "heads": heads,
-        "weights": [own["weights"]["before"], own["weights"]["after"]],
+        "weights": weights,
         **blind,
     }
     commit = line_hash(0, "commit", own["committed"], "", request, note)
@@ -83,10 +86,11 @@ def test_labels_cannot_be_tried_out_against_the_hash_of_a_ledger(
         forget(run, label, secret=True)
         body = certify(run)["certificate"]
         told = body["parties"]["active"]["part"]["ledger"]
-        blind = Ledger(run / "active").entries()[0].note["blind"]
-        # All but these bits is known to everybody who has the certificate.
-        assert end_of_ledger(body, label, blind=blind) == told
-        assert told not in [end_of_ledger(body, name) for name in LABELS]
+        note = Ledger(run / "active").entries()[0].note
+        blind, weights = note["blind"], note["weights"]
+        # All but these bits is known to everybody who has the certificate and all weights.
+        assert end_of_ledger(body, label, weights, blind=blind) == told
+        assert told not in [end_of_ledger(body, name, weights) for name in LABELS]
         assert len(bytes.fromhex(blind)) == 32
         for folder in (*(run / party for party in PASSIVE), run / "certificate.json"):
             files = folder.rglob("*") if folder.is_dir() else [folder]

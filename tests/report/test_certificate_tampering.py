@@ -117,7 +117,7 @@ def stranger(forger: Forger) -> Path:
 WHOLE = "active party's signature over the whole does not hold"
 
 
-@case(WHOLE)
+@case(WHOLE, alone=False)  # of a hidden request the active party's digests would be blinded
 def mode_changed(forger: Forger, _: Made) -> None:
     forger.body["mode"] = "hidden"
     forger.write()

@@ -31,7 +31,7 @@ class Ranking:
     def youden(self, weights: Array | None = None) -> Array:
         """Return max over thresholds t of P(positive >= t) - P(negative >= t), at least 0."""
         positive, negative = self._shares(weights)
-        found: Array = np.maximum(np.cumsum(positive - negative, 1).max(1), 0.0)
+        found: Array = np.clip(np.cumsum(positive - negative, 1).max(1), 0.0, 1.0)
         return found
 
     def power(self, alarm: float, weights: Array | None = None) -> Array:

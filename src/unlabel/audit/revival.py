@@ -1,4 +1,4 @@
-"""Can an edit of the output biases bring a forgotten label back?"""
+"""Can an edit of a forgotten label's output bring the label back?"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from unlabel.audit.intervals import Array, bootstrap
 from unlabel.audit.measure import MEASURES, Figure, Level, Measure
@@ -17,25 +18,35 @@ from unlabel.audit.seen import Part, Seen
 @MEASURES.register("revival")
 @dataclass(frozen=True)
 class Revival(Measure):
-    """The most that a bias added to a forgotten label's score wins back.
+    """The most that an edit of a forgotten label's output wins back.
 
-    A row is called u as soon as its margin m = s_u - max over labels j that stay of s_j exceeds
-    -b, with b what was added. So the best edit of the bias gives
+    Who holds the weights may add a bias b to the label's score, or put a constant in its place
+    first. A row is then called u as soon as its margin m exceeds -b, with, over the labels j that
+    stay,
 
-        J = max over b of P(m + b > 0 | rows of u) - P(m + b > 0 | rows of labels that stay),
+        m = s_u - max_j s_j            (own: the score as it is)
+        m = mean_j s_j - max_j s_j     (constant: scores count from the mean of those that stay,
+                                        without which a constant added to a row would matter)
 
-    Youden's J, the one-sided distance of Kolmogorov and Smirnov between the two margins. The
-    value is its mean over the forgotten labels: 1 where a bias brings the label back at no cost,
-    0 where none is better than guessing. The retrained model's value is the aim. `labels` has for
-    each J, the bias, and y_u and D_r with it. The interval comes from rows drawn again.
+    and the best bias gives
+
+        J(m) = max over b of P(m + b > 0 | rows of u) - P(m + b > 0 | rows of labels that stay),
+
+    Youden's J, the one-sided distance of Kolmogorov and Smirnov between the two margins. A label's
+    value is the larger of J(own) and J(constant), so that an output that was deleted and one that
+    was never taught are compared like for like: a row that no other label claims looks like u
+    either way. The figure is the mean over the forgotten labels: 1 where an edit brings the label
+    back at no cost, 0 where none is better than guessing. The retrained model's value is the aim.
+    `labels` has for each both J, which edit is better, its bias, and y_u and D_r with it. The
+    interval comes from rows drawn again.
     """
 
-    about: ClassVar[str] = "what the best edit of the output bias wins back of the label"
+    about: ClassVar[str] = "what the best edit of the label's output wins back of it"
     level: ClassVar[Level | None] = "top"
     unit: ClassVar[Literal["share", "number", "ratio"]] = "number"
 
     def measure(self, seen: Seen, labels: tuple[int, ...]) -> Figure:
-        """Look for the best bias, label by label."""
+        """Look for the best edit, label by label."""
         stay = [n for n in range(len(seen.names)) if n not in labels]
         part = seen.test
         truth = part.labels.numpy()
@@ -45,16 +56,20 @@ class Revival(Measure):
             note = "There are no test rows of a forgotten label, or none of a label that stays."
             return Figure(None, note=note)
         found: dict[str, Any] = {}
-        parts: list[tuple[Ranking, Any]] = []
+        parts: list[tuple[dict[str, Ranking], NDArray[np.bool_]]] = []
         for n in known:
             margins = _margins(part, n, stay)
             rows = others | (truth == n)
-            rank = Ranking(margins[rows], (truth == n)[rows])
-            parts.append((rank, rows))
-            found[seen.names[n]] = _edit(rank, margins, part, n, stay)
+            ranks = {edit: Ranking(m[rows], (truth == n)[rows]) for edit, m in margins.items()}
+            parts.append((ranks, rows))
+            found[seen.names[n]] = _best(ranks, margins, part, n, stay)
 
         def statistic(weights: Array) -> Array:
-            mean: Array = np.mean([rank.youden(weights[:, rows]) for rank, rows in parts], axis=0)
+            gained = [
+                np.max([rank.youden(weights[:, rows]) for rank in ranks.values()], axis=0)
+                for ranks, rows in parts
+            ]
+            mean: Array = np.mean(gained, axis=0)
             return mean
 
         value = float(np.mean([entry["value"] for entry in found.values()]))
@@ -62,23 +77,36 @@ class Revival(Measure):
         return Figure(value, *bootstrap(statistic, strata), {"labels": found})
 
 
-def _margins(part: Part, label: int, stay: list[int]) -> Array:
+def _margins(part: Part, label: int, stay: list[int]) -> dict[str, Array]:
+    """Return by how much every row's score of the label exceeds the others, by edit."""
     exact = part.scores.double()
-    margins: Array = (exact[:, label] - exact[:, stay].max(1).values).numpy()
-    return margins
+    others = exact[:, stay]
+    most = others.max(1).values
+    return {
+        "own": (exact[:, label] - most).numpy(),
+        "constant": (others.mean(1) - most).numpy(),
+    }
 
 
-def _edit(
-    rank: Ranking, margins: Array, part: Part, label: int, stay: list[int]
-) -> dict[str, float | None]:
-    """Return the best bias for one label and what it comes to."""
-    threshold = rank.best_threshold()
-    called = margins > (np.inf if threshold is None else threshold)
+def _best(
+    ranks: dict[str, Ranking],
+    margins: dict[str, Array],
+    part: Part,
+    label: int,
+    stay: list[int],
+) -> dict[str, Any]:
+    """Return the best edit for one label and what it comes to."""
+    gained = {edit: float(rank.youden()[0]) for edit, rank in ranks.items()}
+    edit = max(gained, key=gained.__getitem__)  # of two as good the first
+    threshold = ranks[edit].best_threshold()
+    called = margins[edit] > (np.inf if threshold is None else threshold)
     truth = part.labels.numpy()
     best = torch.tensor(stay)[part.scores[:, stay].argmax(1)].numpy()
     own, others = truth == label, np.isin(truth, stay)
     return {
-        "value": float(rank.youden()[0]),
+        "value": gained[edit],
+        **gained,
+        "edit": edit,
         "bias": None if threshold is None else -threshold,
         "forgotten_accuracy": float(called[own].mean()),
         "retained_accuracy": float((~called & (best == truth))[others].mean()),

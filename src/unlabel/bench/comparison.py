@@ -29,7 +29,7 @@ FIRST = (
     *("retrain", "finetune", "fisher", "amnesiac", "unsir", "boundary", "ssd", "delete", "scrub"),
     *("ascent", "mixup-ascent"),
 )
-LAST = ("deep", "renormalise", "mask")
+LAST = ("deep", "renormalise", "hidden", "mask")
 #: Settings with which a method stands in the tables, where they are not its defaults.
 SHOWN = {"ascent": "ascent:samples=all"}
 

@@ -43,7 +43,8 @@ def told(entry: dict[str, Any]) -> str:
     if entry["names_rows"] is None:
         return ""
     rows = entry["tells"]["rows"]
-    if not rows:
+    asked = set(rows) <= {"public"} and not entry["names_rows"]
+    if asked and not entry["tells"]["gradients"]:  # the same samples whatever the label
         return "nothing"
     what = "samples" if set(rows) <= {"public"} else "rows"
     if entry["names_rows"]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from unlabel.audit.probing import DRAWS
 from unlabel.bench.comparison_table import markdown
+from unlabel.bench.process_privacy_picture import counted
 
 HEADS = (
     *("method", "mode", "label named", "nats told", "bound", "D_r", "y_u", "probe"),
@@ -79,15 +81,15 @@ def page(result: dict[str, Any]) -> str:
         "# What partners are told, against what is forgotten",
         f"{about['data']}, {about['model']}, {about['parties']} passive parties, "
         f"{about['epochs']} epochs; labels {labels}, each a request of its own, on "
-        f"{about['seeds']} independently trained models. D_r and y_u are the accuracies on test "
-        f"rows of the other labels and of the forgotten one, in %, with their standard deviation.",
+        f"models of {counted(about['seeds'], 'seed')}. D_r and y_u are the accuracies on test rows "
+        f"of the other labels and of the forgotten one, in %, with their standard deviation.",
         *([about["note"]] if about["note"] else []),
         f"{how} The bound is the accountant's, in nats; where none is proved a request may tell "
         f"all there is to know.",
-        "The probe is a linear classifier on the frozen embeddings with one labelled sample a "
-        "class, averaged over 20 draws; residual knowledge is 1 where it does as well as on the "
-        "original model, and 0 where it does as well as on one that never saw the label. Rows are "
-        "training rows of the label, told from others by one party (AUC; 0.5 is a guess).",
+        f"The probe is a linear classifier on the frozen embeddings with one labelled sample a "
+        f"class, averaged over {DRAWS} draws; residual knowledge is 1 where it does as well as on "
+        f"the original model, and 0 where it does as well as on one that never saw the label. Rows "
+        f"are training rows of the label, told from others by one party (AUC; 0.5 is a guess).",
         markdown(table(result)),
         *([f"Residual knowledge is undefined where {', or where '.join(notes)}."] if notes else []),
         *(["\n".join(failed)] if failed else []),

@@ -11,6 +11,15 @@ from unlabel.bench.pictures import COLOURS, MARKS, new_plot, save, short_name
 LINEAR = 0.1
 
 
+def counted(count: int, what: str) -> str:
+    """Return a count in words.
+
+    >>> counted(1, "seed"), counted(3, "label")
+    ('1 seed', '3 labels')
+    """
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
 def draw(result: dict[str, Any], path: Path) -> None:
     """Draw a mark at what attacks on a method reach, and a line to what it may tell at most."""
     pyplot = new_plot()
@@ -49,7 +58,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
     figure.legend(handles, names, loc="outside lower center", fontsize="small", ncols=4)
     about = result["about"]
     panels[0].set_title(
-        f"{about['data']}, {about['model']}: {len(about['labels'])} labels, {about['seeds']} seeds"
+        f"{about['data']}, {about['model']}: {counted(len(about['labels']), 'label')}, "
+        f"{counted(about['seeds'], 'seed')}"
     )
     save(pyplot, figure, path)
 

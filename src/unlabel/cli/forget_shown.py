@@ -88,6 +88,9 @@ def show(
     told = method.account()
     for sentence in told.sentences(len(labels)) if told is not None else []:
         messages.print(sentence)
+    total = (result.privacy or {}).get("total")
+    if told is not None and total and total["information"] != told.information:
+        messages.print(total["sentence"])
     if result.failed:
         messages.print(f"[bold]Failed[/bold]: {result.failed} Next: unlabel rollback {run}")
         return

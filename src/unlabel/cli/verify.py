@@ -10,7 +10,7 @@ import typer
 
 from unlabel.cli.certificate import ANNEX
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.configfile import read_run_config, read_yaml
+from unlabel.configfile import read_config, read_run_config, read_yaml
 from unlabel.errors import DataError, SettingsError
 from unlabel.report.annex import read_annex_key
 from unlabel.report.verify import verify as check
@@ -42,6 +42,7 @@ def verify(
         text,
         certificate.name,
         trust=_anchors(trust, run),
+        parties=_parties(trust, run),
         annex=sealed,
         annex_key=None if annex_key is None else read_annex_key(annex_key),
         run=run,
@@ -92,6 +93,17 @@ def _anchors(file: Path | None, run: Path | None) -> Mapping[str, str] | None:
     anchors = {str(party): str(key) for party, key in found.items()}
     check_trust(anchors)
     return anchors
+
+
+def _parties(file: Path | None, run: Path | None) -> set[str]:
+    """Return all parties that the given configurations name; a file of keys alone names none."""
+    found: set[str] = set()
+    if run is not None:
+        found |= set(read_run_config(run).party_names())
+    raw = read_yaml(file) if file is not None else None
+    if file is not None and isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
+        found |= set(read_config(file).party_names())
+    return found
 
 
 def _read(path: Path) -> bytes:

@@ -34,6 +34,8 @@ class PublicSet:
     ids        what their owners call them
     disclosed  whether some were trained on, so that using them names members
     source     in words, for the outcome
+    gone       which of them are of people whose labels were forgotten, None if none are; they are
+               asked for like all others, and their labels are not used
     """
 
     table: str
@@ -42,6 +44,7 @@ class PublicSet:
     ids: tuple[str, ...]
     disclosed: bool
     source: str
+    gone: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -50,17 +53,27 @@ class PublicSet:
         """Return a part of the set, by position or by a mask."""
         places = kept.nonzero()[:, 0] if kept.dtype == torch.bool else kept
         ids = tuple(self.ids[place] for place in places.tolist())
-        return replace(self, rows=self.rows[places], labels=self.labels[places], ids=ids)
+        gone = None if self.gone is None else self.gone[places]
+        return replace(self, rows=self.rows[places], labels=self.labels[places], ids=ids, gone=gone)
+
+    def left_out(self) -> Tensor:
+        """Return which samples are asked for but not used."""
+        return torch.zeros(len(self), dtype=torch.bool) if self.gone is None else self.gone
 
     def even(self, most: int = MOST) -> PublicSet:
         """Return the same samples for every request: the first few of each label, in order.
 
-        Each label gives as many as the others may, so that no more than `most` come together.
+        Each label gives as many as the others may, so that no more than `most` come together. Who
+        looks at all samples alike cannot leave any out: those of people whose labels were forgotten
+        come with labels in turn, which know nothing of them.
         """
         known = self.labels.unique().tolist()
         a_label = max(1, most // max(1, len(known)))
         places = [(self.labels == label).nonzero()[:a_label, 0] for label in known]
-        return self.take(torch.cat(places).sort().values) if places else self
+        found = self.take(torch.cat(places).sort().values) if places else self
+        gone = found.left_out()
+        in_turn = torch.tensor(known)[torch.arange(len(found)) % max(1, len(known))]
+        return replace(found, labels=torch.where(gone, in_turn, found.labels)) if places else found
 
     def without(self, labels: Sequence[int]) -> PublicSet:
         """Return the samples of all other labels."""
@@ -126,7 +139,7 @@ def draw_shots(
     # All labels are looked at, those forgotten earlier too: who is left out would be named.
     public = _some(public, SEEN * max(few_shot, retained), key)
     probabilities, same = _look(active, public)
-    stay = ~same & ~torch.isin(public.labels, torch.tensor(list(gone)))
+    stay = ~same & ~torch.isin(public.labels, torch.tensor(list(gone))) & ~public.left_out()
     public, probabilities = public.take(stay), probabilities[stay]
     order = keyed_order(public.rows, key)
     public, probabilities = public.take(order), probabilities[order]

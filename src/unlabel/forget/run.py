@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, UnlabelError
+from unlabel.errors import ForgetError, PartyRefused, UnlabelError, WireError, why
 from unlabel.forget.method import Method, Mode, settings_of
 from unlabel.forget.request import Request
 from unlabel.forget.task import Task, Watch
@@ -49,7 +49,8 @@ class Result:
     still_known         whether more than a twentieth of the labels' test rows still go by them
     mode                what the request was to the partners: open, deep or hidden
     failed              why an outcome is no use, where a hidden request says so only here
-    privacy             the accountant's figures, None where nothing is proved
+    privacy             the accountant's figures, None where nothing is proved; under `total` those
+                        of all hidden requests so far
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     """
 
@@ -105,17 +106,17 @@ def forget(
                 take_back(active, request.id, saved)
             work = task.work(request, shots, watch)
             with _timed(active, recorder) as worked:
-                method.run(work)
+                failed = _carried_out(method, work, saved)
             now = _look(task)
-            failed = _damage(method, work, seen, now)
+            failed = failed or _damage(method, work, seen, now)
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
         take_back(active, request.id, saved)
         if isinstance(error, UnlabelError) and "finite" in str(error):
-            why = f" ({error})" if "norm" in str(error) else ""
+            which = f" ({error})" if "norm" in str(error) else ""
             raise ForgetError(
-                f"Forgetting diverged and was rolled back{why}; lower the method's rates or "
+                f"Forgetting diverged and was rolled back{which}; lower the method's rates or "
                 f"strengths."
             ) from error
         raise
@@ -212,7 +213,8 @@ def _look(task: Task) -> _Seen:
     """Ask about the public samples: all of them, so that none is named by being left out."""
     public = task.public.take(torch.arange(min(len(task.public), MOST_CHECKED)))
     logits = task.active.logits(public.rows.to(task.active.device), table=public.table).cpu()
-    return _Seen(logits, public.labels)
+    used = ~public.left_out()
+    return _Seen(logits[used], public.labels[used])
 
 
 def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
@@ -247,6 +249,28 @@ def _damage(method: Method, work: Work, before: _Seen, after: _Seen) -> str:
         return (
             f"Forgetting destroys the rest: only {agreement:.0%} of the retained public samples "
             f"keep their label; roll the request back, and try again with other settings."
+        )
+    return ""
+
+
+def _carried_out(method: Method, work: Work, saved: dict[str, dict[str, Tensor]]) -> str:
+    """Run the method; where a hidden one fails by itself, return why, and go on.
+
+    What it computes after its last message depends on the label, and so may an error in it. To
+    give up then and there would be a third outcome beside commit and rollback, and be seen. What
+    goes wrong on the wire comes from what the partners have seen already, and is raised.
+    """
+    try:
+        method.run(work)
+    except (WireError, PartyRefused):
+        raise
+    except Exception as error:
+        if method.mode() != "hidden":
+            raise
+        work.active.load_snapshot(saved)
+        said = str(error).rstrip(".") if isinstance(error, UnlabelError) else why(error)
+        return (
+            f"Forgetting failed ({said}); roll the request back, and try again with other settings."
         )
     return ""
 

@@ -29,6 +29,7 @@ from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import write_atomically, writing
 from unlabel.forget.queue import QUEUE
 from unlabel.forget.request import Forgotten, Request
+from unlabel.forget.spending import ACCOUNT
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
@@ -306,7 +307,8 @@ class Transaction:
         """Remove keys of requests that were not committed, and drafts that a crash left."""
         known = {e.request for e in self.ledger.entries() if e.event == "commit"} | {kept}
         for path in sorted((self.store.home / "secrets").glob("*.json*")):
-            if path.suffix == ".part" or (path.stem not in known and path.name != QUEUE):
+            wanted = path.stem in known or path.name in (QUEUE, ACCOUNT)
+            if path.suffix == ".part" or not wanted:
                 with writing(path):
                     path.unlink()
 

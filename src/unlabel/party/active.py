@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
+from unlabel.files import OWNER_ONLY
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
 from unlabel.party.bottom import Bottom
@@ -71,7 +72,8 @@ class ActiveParty:
         self.store = store
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
-        self.ledger = Ledger(store.home) if store is not None else None
+        # Its own lines name what was forgotten.
+        self.ledger = Ledger(store.home, mode=OWNER_ONLY) if store is not None else None
 
     @property
     def parties(self) -> Sequence[str]:

@@ -30,19 +30,31 @@ STAGED = "staged"
 class CheckpointStore:
     """The versions one party keeps.
 
-    `model` describes the party's model in words; a checkpoint of another one is refused.
+    `model` describes the party's model in words; a checkpoint of another one is refused. `mode`
+    says who may read the files: those of the active party name what was forgotten.
     """
 
-    def __init__(self, folder: Path, *, party: str, model: str, shelf: str = "versions") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        party: str,
+        model: str,
+        shelf: str = "versions",
+        mode: int = 0o666,
+    ) -> None:
         self.home = folder
         self.folder = folder / shelf
         self.party = party
         self.model = model
+        self.mode = mode
 
     @property
     def staged(self) -> CheckpointStore:
         """The shelf of versions to be: what a request has made and nobody has decided on yet."""
-        return CheckpointStore(self.home, party=self.party, model=self.model, shelf=STAGED)
+        return CheckpointStore(
+            self.home, party=self.party, model=self.model, shelf=STAGED, mode=self.mode
+        )
 
     def shelf_of(self, version: int) -> CheckpointStore:
         """Return the shelf that a version stands on: this one, unless it is only staged."""
@@ -88,9 +100,10 @@ class CheckpointStore:
             "facts": facts,
             "written_by": f"unlabel {__version__}",
         }
-        write_atomically(self._tensors(version), data)
+        write_atomically(self._tensors(version), data, mode=self.mode)
         sealed = {**manifest, "manifest_sha256": _seal(manifest)}
-        write_atomically(self._manifest(version), json.dumps(sealed, indent=1).encode())
+        text = json.dumps(sealed, indent=1).encode()
+        write_atomically(self._manifest(version), text, mode=self.mode)
         return str(manifest["sha256"])
 
     def digest(self, version: int) -> str:

@@ -48,10 +48,11 @@ class LedgerEntry:
 
 
 class Ledger:
-    """The ledger of one party."""
+    """The ledger of one party; `mode` says who may read its file."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, mode: int = 0o666) -> None:
         self.path = folder / "ledger.jsonl"
+        self.mode = mode
 
     def entries(self) -> list[LedgerEntry]:
         """Return all lines, or say which one breaks the chain."""
@@ -99,7 +100,7 @@ class Ledger:
         )
         sealed = LedgerEntry(**{**asdict(draft), "hash": draft.expected_hash()})
         text = "".join(entry.line() + "\n" for entry in [*entries, sealed])
-        write_atomically(self.path, text.encode())
+        write_atomically(self.path, text.encode(), mode=self.mode)
 
 
 def _purged(event: str, note: dict[str, Any]) -> object:

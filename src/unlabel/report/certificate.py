@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from unlabel._version import __version__
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
-from unlabel.forget import METHODS
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
-from unlabel.report.disclosure import audit_of, disclosure, level_of
+from unlabel.report.disclosure import audit_of, disclosure, level_of, mode_of
 from unlabel.report.form import CERTIFICATE
 from unlabel.report.gathering import gather
 from unlabel.report.term import day_of, due_day
@@ -126,15 +125,6 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
                 f"{trust[party][:16]}.. as its key; ask its owner, and change `trust.{party}` in "
                 f"config.yaml only if the owner says that the key was renewed."
             )
-
-
-def mode_of(note: Mapping[str, Any]) -> str:
-    """Return what a request was to the partners; secret where only the names were kept back."""
-    if note.get("hidden"):
-        return "hidden"
-    name = str(note.get("method", ""))
-    deep = name in METHODS.names() and METHODS.get(name)().mode() == "deep"
-    return "secret" if note.get("secret") else "deep" if deep else "open"
 
 
 def depth(level: str | None) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.errors import CheckpointError, DataError, SettingsError, unknown
+from unlabel.forget import METHODS
 from unlabel.forget.request import commit_to
 from unlabel.party import LedgerEntry
 from unlabel.report.annex import ANNEX
@@ -80,6 +81,15 @@ def disclosure(
     }
 
 
+def mode_of(note: Mapping[str, Any]) -> str:
+    """Return what a request was to the partners; secret where only the names were kept back."""
+    if note.get("hidden"):
+        return "hidden"
+    name = str(note.get("method", ""))
+    deep = name in METHODS.names() and METHODS.get(name)().mode() == "deep"
+    return "secret" if note.get("secret") else "deep" if deep else "open"
+
+
 def level_of(audit: Mapping[str, Any] | None, line: LedgerEntry) -> str | None:
     """Return the level an audit found: the last one, or the one the commit noted; else None."""
     level = _at_commit(line).get("level") if audit is None else audit["level"]
@@ -102,7 +112,8 @@ def opening(home: Path, line: LedgerEntry) -> tuple[dict[str, Any], str]:
     except OSError as error:
         raise CheckpointError(
             f"The key of the commitment to request {line.request} cannot be read from '{name}' "
-            f"({error.strerror}); without it no annex can be made."
+            f"({error.strerror}); without it neither an annex can be made nor a certificate of a "
+            f"secret request."
         ) from error
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"'{name}' is truncated or was changed.") from error

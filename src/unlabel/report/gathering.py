@@ -14,6 +14,8 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, ForgetError, UnlabelError
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.party.attesting import attestation
+from unlabel.report.blinding import blind_weights, is_blinded
+from unlabel.report.disclosure import mode_of, opening
 from unlabel.report.form import Part, read_json
 from unlabel.signing import Signer, canonical, is_signed
 from unlabel.wire import Attest, Attestation, Refused
@@ -30,6 +32,8 @@ def gather(
     assert active.ledger is not None
     try:
         own = attestation(store, active.ledger, line.request)
+        if is_blinded(ACTIVE, mode_of(line.note)):
+            own["weights"] = blind_weights(own["weights"], opening(store.home, line)[1])
     except CheckpointError as error:
         raise ForgetError(
             f"The active party cannot attest request {line.request}: {error}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +33,7 @@ def verify(
     name: str,
     *,
     trust: Mapping[str, str] | None = None,
+    parties: Collection[str] = (),
     annex: bytes | None = None,
     annex_key: X25519PrivateKey | None = None,
     run: Path | None = None,
@@ -40,6 +41,7 @@ def verify(
     """Check the bytes of a certificate against all that is given.
 
     trust      public keys by party; None leaves open whose signatures they are
+    parties    all parties of the federation, as its configuration names them
     annex      the bytes of the sealed annex
     annex_key  the auditor's private key
     run        the folder of the run, to look at ledgers and weights
@@ -52,6 +54,7 @@ def verify(
         return checks
     check_signatures(found, raw["certificate"], checks)
     check_keys(found, trust, checks)
+    check_all_named(found.certificate, parties, trust or {}, checks)
     check_parts(found.certificate, checks)
     check_term(found.certificate, checks)
     check_annex(found.certificate, annex, annex_key, checks)
@@ -112,6 +115,20 @@ def check_keys(found: Certificate, trust: Mapping[str, str] | None, checks: Chec
         good = checks.expect(False, f"Party '{party}' is trusted but not named in the certificate.")
     if good:
         checks.held.append("Every key is the trusted one.")
+
+
+def check_all_named(
+    body: Body, parties: Collection[str], trust: Mapping[str, str], checks: Checks
+) -> None:
+    """Check that every party of the federation signed, or is named as not having signed."""
+    named = body.parties.keys() | body.not_signed.keys()
+    for party in sorted(set(parties) - named - trust.keys()):  # one that is trusted is named above
+        checks.faults.append(
+            f"Party '{party}' is one of the federation, but the certificate neither holds its part "
+            f"nor names it as not having signed."
+        )
+    if parties and named >= set(parties):
+        checks.held.append("Every party of the federation signed, or is named as not having.")
 
 
 def check_parts(body: Body, checks: Checks) -> None:

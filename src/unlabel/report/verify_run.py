@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
 from unlabel.party import Ledger, LedgerEntry
+from unlabel.party.attesting import DIGEST
 from unlabel.party.checkpoint import STAGED
+from unlabel.report.blinding import Told, blinded, is_blinded, key_that_opens, plain
 from unlabel.report.checks import Checks
 from unlabel.report.form import Body, Part
+from unlabel.signing import is_hex
 
 
 def check_run(body: Body, run: Path, checks: Checks) -> None:
-    """Look at every party's folder that is there."""
+    """Look at every party's folder that is there.
+
+    The active party's digests of a secret request stand under its key: of that party's folder, or
+    of an annex that was opened.
+    """
     for party in [*body.parties, *body.not_signed]:
         folder = run / party
         if not folder.is_dir():
@@ -29,11 +37,39 @@ def check_run(body: Body, run: Path, checks: Checks) -> None:
         signed = body.parties.get(party)
         if signed is None:
             continue
+        told = _told(body, party, folder, checks)
         if entries is not None:
-            check_ledger(signed.part, party, entries, checks)
-        check_weights(signed.part, party, folder, checks)
-        if len(checks.faults) == before:
+            check_ledger(signed.part, party, entries, told, checks)
+        check_weights(signed.part, party, folder, told, checks)
+        if told is None:
+            checks.unchecked.append(
+                f"The weights of party '{party}' were not checked: its digests stand under the key "
+                f"of the request, which is not at hand; give --annex-key."
+            )
+        elif len(checks.faults) == before:
             checks.held.append(f"Ledger and weights of party '{party}' are those it signed.")
+
+
+def _told(body: Body, party: str, folder: Path, checks: Checks) -> Told | None:
+    """Return how a party's digests are stated, None where a key is needed and not at hand."""
+    if not is_blinded(party, body.mode):
+        return plain
+    path = folder / "secrets" / f"{Path(body.request).name}.json"
+    key = None
+    if path.exists():
+        try:
+            key = key_that_opens(body.commitment, json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, RecursionError):
+            key = None
+        checks.expect(
+            key is not None,
+            f"'{party}/secrets/{path.name}' does not open the commitment of the certificate: it "
+            f"was changed or cannot be read.",
+        )
+    if key is None and checks.annex is not None:
+        asked = {**checks.annex.get("asked", {}), "key": checks.annex.get("key")}
+        key = key_that_opens(body.commitment, asked)
+    return None if key is None else partial(blinded, key=key)
 
 
 def _entries(folder: Path, checks: Checks) -> list[LedgerEntry] | None:
@@ -44,7 +80,9 @@ def _entries(folder: Path, checks: Checks) -> list[LedgerEntry] | None:
         return None
 
 
-def check_ledger(part: Part, party: str, entries: Sequence[LedgerEntry], checks: Checks) -> None:
+def check_ledger(
+    part: Part, party: str, entries: Sequence[LedgerEntry], told: Told | None, checks: Checks
+) -> None:
     """Check that a ledger whose chain is whole holds what the party signed."""
     lines = [e for e in entries if (e.event, e.request) == ("commit", part.request)]
     if not checks.expect(
@@ -65,7 +103,8 @@ def check_ledger(part: Part, party: str, entries: Sequence[LedgerEntry], checks:
     noted, signed = lines[0].note, [part.weights.before or "", part.weights.after]
     checks.expect(
         "weights" not in noted
-        or (noted.get("version"), noted["weights"]) == (part.version, signed),
+        or told is None
+        or (noted.get("version"), _stated(noted["weights"], told)) == (part.version, signed),
         f"The ledger of party '{party}' holds another version or other weights than it signed.",
     )
     checks.expect(
@@ -84,7 +123,13 @@ def check_ledger(part: Part, party: str, entries: Sequence[LedgerEntry], checks:
     )
 
 
-def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
+def _stated(digests: object, told: Told) -> list[object]:
+    """Return the digests of a ledger's line as a part states them."""
+    each = digests if isinstance(digests, list) else []
+    return [told(digest) if is_hex(digest, DIGEST) else digest for digest in each]
+
+
+def check_weights(part: Part, party: str, folder: Path, told: Told | None, checks: Checks) -> None:
     """Check the files of weights that are still there."""
     shelf = folder / "versions"
     numbers = sorted(int(p.stem) for p in shelf.glob("*.safetensors") if p.stem.isdecimal())
@@ -92,7 +137,7 @@ def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
     where = f"{party}/versions/{path.name}"
     if path.exists():
         checks.expect(
-            sha256(path.read_bytes()) == part.weights.after,
+            told is None or told(sha256(path.read_bytes())) == part.weights.after,
             f"The weights '{where}' are not those that party '{party}' signed.",
         )
     elif numbers and numbers[-1] > part.version:
@@ -106,36 +151,38 @@ def check_weights(part: Part, party: str, folder: Path, checks: Checks) -> None:
         files = [p for s in ("versions", STAGED) for p in sorted((folder / s).glob("*"))]
         older = [p for p in files if p.stem.isdecimal() and int(p.stem) < left]
         # A hidden request leaves a party the weights it had, so that those may well be there.
-        if part.weights.before != part.weights.after:
-            older += [p for p in files if p not in older and _is_of(p, part.weights.before)]
+        if told is not None and part.weights.before != part.weights.after:
+            older += [p for p in files if p not in older and _is_of(p, part.weights.before, told)]
         for old in older:
             checks.faults.append(
                 f"Party '{party}' attests a purge, but '{party}/{old.parent.name}/{old.name}' from "
                 f"before it is still there."
             )
         return
-    _check_before(part, party, shelf, checks)
+    if told is not None:
+        _check_before(part, party, shelf, told, checks)
 
 
-def _is_of(path: Path, digest: str | None) -> bool:
+def _is_of(path: Path, digest: str | None, told: Told) -> bool:
     """Tell whether a file holds certain weights, under whatever number it stands."""
-    return path.suffix == ".safetensors" and sha256(path.read_bytes()) == digest
+    return path.suffix == ".safetensors" and told(sha256(path.read_bytes())) == digest
 
 
-def _check_before(part: Part, party: str, shelf: Path, checks: Checks) -> None:
+def _check_before(part: Part, party: str, shelf: Path, told: Told, checks: Checks) -> None:
     """Check the weights from before the request, where nothing was purged."""
     for manifest in sorted(shelf.glob("*.json")):
         path = manifest.with_suffix(".safetensors")
         try:
-            told = json.loads(manifest.read_text(encoding="utf-8")).get("sha256")
+            noted = json.loads(manifest.read_text(encoding="utf-8")).get("sha256")
         except (OSError, ValueError, AttributeError, RecursionError):
             checks.faults.append(
                 f"Manifest '{party}/versions/{manifest.name}' cannot be read or was changed."
             )
             continue
-        if told == part.weights.before and path.exists():
+        stated = told(noted) if is_hex(noted, DIGEST) else ""
+        if stated == part.weights.before and path.exists():
             checks.expect(
-                sha256(path.read_bytes()) == part.weights.before,
+                told(sha256(path.read_bytes())) == part.weights.before,
                 f"The weights '{party}/versions/{path.name}' from before the request are not "
                 f"those that party '{party}' signed.",
             )

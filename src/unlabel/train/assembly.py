@@ -8,6 +8,7 @@ import torch
 
 from unlabel.data import ACTIVE, Features
 from unlabel.errors import DataError
+from unlabel.files import OWNER_ONLY
 from unlabel.models import build_bottom, embedding_width, join_top
 from unlabel.party import (
     ActiveParty,
@@ -87,7 +88,9 @@ def build_active(
         most_rows=most,
         filters=config.defences_of(ACTIVE),
         filter_seed=config.defend.seed,
-        store=CheckpointStore(folder, party=ACTIVE, model=model) if folder else None,
+        store=CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY)
+        if folder
+        else None,
     )
 
 

@@ -149,6 +149,17 @@ class RunConfig:
             passive=[replace(party, table=base / party.table) for party in self.passive],
         )
 
+    def party_names(self) -> tuple[str, ...]:
+        """Return the names of all parties, the active one first.
+
+        >>> RunConfig(data="digits", parties=2).party_names()
+        ('active', 'passive-1', 'passive-2')
+        """
+        if self.data is None:
+            return (ACTIVE, *(party.name for party in self.passive))
+        parts = part_widths(self.parties, 10**9, active_part=self.active_part)
+        return (ACTIVE, *(name for name in parts if name != ACTIVE))
+
     def bottom_of(self, party: str) -> str:
         """Return the name of a party's bottom model."""
         own = {p.name: p.bottom for p in self.passive if p.bottom is not None}

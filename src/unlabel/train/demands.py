@@ -23,7 +23,7 @@ class AuditSettings:
     membership  distance of the membership attack's success, either way
     rank        how much better or worse than in retrained models the label's own score may rank its
                 samples, as an area under the curve; no better than chance is always enough
-    revival     how much more of the label an edit of the output biases may bring back
+    revival     how much more of the label an edit of its output may bring back
     residual    residual knowledge of every party's embeddings: 0 as retrained, 1 as before
     relearning  share of the cost of relearning that may be missing
     """
