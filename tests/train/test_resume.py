@@ -71,18 +71,18 @@ class Crash(BaseException):
     """A process that dies at a chosen moment."""
 
 
-def crash_after(writes: int, real: Callable[[Path, bytes], None]) -> Callable[[Path, bytes], None]:
+def crash_after(writes: int, real: Callable[..., None]) -> Callable[..., None]:
     """Return a write that works so many times and then dies, half-way through the next file."""
     left = writes
 
-    def write(path: Path, data: bytes) -> None:
+    def write(path: Path, data: bytes, mode: int = 0o666) -> None:
         nonlocal left
         if left == 0:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.with_name(path.name + ".part").write_bytes(data[: len(data) // 2])
             raise Crash
         left -= 1
-        real(path, data)
+        real(path, data, mode)
 
     return write
 
