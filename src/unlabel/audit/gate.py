@@ -180,7 +180,7 @@ def _rank(measures: Measures, limits: AuditSettings) -> Finding:
 
     if original is not None and excess(original) <= limits.rank:
         return Finding("top", name, "unknown", WOULD_PASS)
-    sentence = f"{said}; between chance and retrained models lie {low:.2f} to {high:.2f}."
+    sentence = f"{said}; chance and retrained models span {low:.2f} to {high:.2f}."
     return Finding("top", name, _ruled(excess(now), limits.rank), sentence)
 
 
@@ -244,7 +244,9 @@ def _relearning(measures: Measures, limits: AuditSettings) -> Finding:
     aims = [math.log(value) for value in steps["retrained"]]
     aim = mean(aims)
     error = stdev(aims) / len(aims) ** 0.5 if len(aims) > 1 else math.inf
-    if abs(aim - math.log(steps["original"][0])) < ERRORS * error:
+    # Steps are whole numbers: seeds that agree have no spread, and then an equal original tells
+    # nothing either.
+    if abs(aim - math.log(steps["original"][0])) <= ERRORS * error:
         return _indistinct("deep", name)
     now = steps["forgotten"][0]
     missing = 1 - now / math.exp(aim)

@@ -7,8 +7,8 @@ from typing import Any
 
 from unlabel.bench.pictures import COLOURS, MARKS, new_plot, save, short_name
 
-#: Nats below which the axis is linear, so that nothing at all has a place on it.
-LINEAR = 0.1
+#: Share of the axis by which each method steps aside: several tell nothing, or all there is.
+ASIDE = 0.012
 
 
 def counted(count: int, what: str) -> str:
@@ -25,34 +25,32 @@ def draw(result: dict[str, Any], path: Path) -> None:
     pyplot = new_plot()
     figure, panels = pyplot.subplots(2, 1, figsize=(8, 8), sharex=True, layout="constrained")
     shown = [x for x in result["summary"] if x.get("at_least") is not None]
+    most = max((x["most"] for x in shown if x["most"]), default=1.0)
     for place, found in enumerate(shown):
-        told, colour = found["at_least"]["value"], COLOURS[place % len(COLOURS)]
-        # Hollow and of different sizes: several methods tell nothing and stand in one place.
-        style: dict[str, Any] = {
-            "color": colour,
-            "marker": MARKS[place % len(MARKS)],
-            "fillstyle": "none",
-        }
-        style |= {"markersize": 6 + place % 5 * 1.5, "linestyle": "none"}
+        colour = COLOURS[place % len(COLOURS)]
+        told = found["at_least"]["value"] + (place - len(shown) / 2) * ASIDE * most
+        style: dict[str, Any] = {"color": colour, "marker": MARKS[place % len(MARKS)]}
+        style |= {"markersize": 6, "linestyle": "none"}
         name = short_name(found["method"])
         for panel, value, low, high in zip(panels, *_heights(found), strict=True):
             if value is None:
                 continue
-            panel.plot([told, max(told, found["at_most"])], [value] * 2, color=colour, alpha=0.4)
+            bound = max(told, min(found["at_most"], most))
+            panel.plot([told, bound], [value] * 2, color=colour, alpha=0.4)
+            panel.plot([bound], [value], color=colour, marker="|", markersize=9)
             reach = [[max(0.0, value - low)], [max(0.0, high - value)]]
             panel.errorbar([told], [value], yerr=reach, label=name, capsize=2, **style)
     labels = ("residual knowledge", "accuracy on retained labels, %")
     for panel, text in zip(panels, labels, strict=True):
-        panel.set_xscale("symlog", linthresh=LINEAR)
         panel.set_ylabel(text)
         panel.grid(alpha=0.3)
     _levels(panels, result)
-    most = max((x["most"] for x in shown if x["most"]), default=1.0)
     for panel in panels:
         panel.axvline(most, color="#999999", linestyle=":")
-        panel.set_xlim(-LINEAR / 10, 1.3 * most)
+        panel.set_xlim(-0.1 * most, 1.1 * most)
     panels[1].set_xlabel(
-        "nats told about the label: mark, what attacks reach; line, up to the bound (dotted: all)"
+        "nats told about the label: mark (moved aside a little), what attacks reach;\n"
+        "line, up to the bound; dotted, all"
     )
     handles, names = panels[1].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", fontsize="small", ncols=4)

@@ -21,7 +21,7 @@ from unlabel.federation import Federation
 
 #: What each level means, for people.
 MEANING = {
-    "none": "The predictions still show the label, or the rest was damaged.",
+    "none": "The predictions still show the label or its training rows, or the rest was damaged.",
     "output": "The label is no longer predicted. The models may know it as before.",
     "top": "The active party's model has lost the label. The partners' models may know it.",
     "deep": "The partners' models have lost it too, as far as our probes can see.",

@@ -17,7 +17,11 @@ Run = Annotated[Path, typer.Argument(help="Folder of the run.")]
 def commit(
     run: Run,
     force: Annotated[
-        bool, typer.Option("--force", help="Also where the label is still predicted.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Also where the label is still predicted, or the audit fell short; is recorded.",
+        ),
     ] = False,
     json: Json = False,
 ) -> None:

@@ -100,7 +100,7 @@ def show(
     if committed:
         messages.print(f"Committed. Next: unlabel purge {run}")
     else:
-        messages.print(f"Staged. Next: unlabel commit {run}, or unlabel rollback {run}")
+        messages.print(f"Staged. Next: unlabel audit {run}, then unlabel commit {run} or unlabel rollback {run}")
 
 
 def _both(change: Change) -> list[str]:

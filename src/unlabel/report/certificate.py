@@ -20,7 +20,7 @@ from unlabel.report.disclosure import audit_of, disclosure, level_of, mode_of
 from unlabel.report.form import CERTIFICATE
 from unlabel.report.gathering import gather
 from unlabel.report.term import day_of, due_day
-from unlabel.report.words import HEADLINES, MEANINGS, NEVER_MEANT, NOT_MEANT
+from unlabel.report.words import HEADLINES, NEVER_MEANT, NOT_MEANT, meaning
 from unlabel.signing import Signer, canonical
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def issue(
         "commitment": line.note["commitment"],
         "mode": mode,
         "method": str(line.note["method"]) if told else None,
-        "depth": depth(level_of(audit, line)),
+        "depth": depth(level_of(audit, line), audit and (audit.get("measures") or {})),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
@@ -127,11 +127,14 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
             )
 
 
-def depth(level: str | None) -> dict[str, Any]:
-    """Return the level that an audit found, and in plain words what it means and does not mean."""
+def depth(level: str | None, measures: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the level that an audit found, and in plain words what it means and does not mean.
+
+    measures  of that audit, None where only the level is at hand
+    """
     if level is None:
         return {"level": None, "words": NOT_AUDITED}
-    words = [f"{HEADLINES[level]}.", MEANINGS[level], *NOT_MEANT[level], NEVER_MEANT]
+    words = [f"{HEADLINES[level]}.", meaning(level, measures), *NOT_MEANT[level], NEVER_MEANT]
     return {"level": level, "words": " ".join(words)}
 
 

@@ -37,7 +37,8 @@ HEADLINES = {
     "deep": "Forgotten in the answers and in every party's model",
 }
 MEANINGS = {
-    "none": "Even the answers of the model still show it, or the model has lost too much else.",
+    "none": "Even the answers of the model still show it or the samples it was learnt from, or the "
+    "model has lost too much else.",
     "output": "The model's answers look like those of a model that never learnt it. That is as "
     "far as it goes: hiding an answer achieves the same.",
     "top": "The answers look like those of a model that never learnt it, and the label holder's "
@@ -45,17 +46,18 @@ MEANINGS = {
     "deep": "In none of our tests did the answers, the label holder's model or the partners' "
     "models know more of it than a model that never learnt it, within the stated intervals.",
 }
-#: The same where no model was trained again, so that there is nothing to compare with.
+#: The same where nothing shows a comparison with a model that was trained again.
 UNCOMPARED = {
-    **MEANINGS,
     "output": "The model no longer gives it as an answer. That is as far as it goes: hiding an "
-    "answer achieves the same. No model was trained again to compare with.",
+    "answer achieves the same.",
     "top": "The model no longer gives it as an answer, and the label holder's part of the model "
-    "no longer singles out its samples. No model was trained again to compare with.",
+    "no longer singles out its samples.",
 }
+NOT_COMPARED = "No model was trained again to compare with."
+NOT_AT_HAND = "The figures of the audit are not at hand."
 NOT_MEANT = {
     "none": (
-        "It does not mean that nothing changed: the figures below show how far it came.",
+        "It does not mean that nothing changed: the figures of the audit show how far it came.",
         "Do not rely on this model where the request has to be honoured.",
     ),
     "output": (
@@ -140,11 +142,16 @@ def subject(verdict: Verdict) -> str:
     return f"the labels of {verdict.people} {'person' if verdict.people == 1 else 'people'}"
 
 
-def meaning(verdict: Verdict) -> str:
-    """Return what the level means; a comparison is claimed only where there was one."""
-    figures = (about.get("values", {}).get("retrained") for about in verdict.measures.values())
+def meaning(level: str, measures: Mapping[str, Any] | None) -> str:
+    """Return what a level means; a comparison is claimed only where there was one.
+
+    measures  of the audit that found the level, None where only the level is known
+    """
+    figures = [about.get("values", {}).get("retrained") for about in (measures or {}).values()]
     compared = any(figure and figure.get("value") is not None for figure in figures)
-    return (MEANINGS if compared else UNCOMPARED)[verdict.level]
+    if compared or level not in UNCOMPARED:
+        return MEANINGS[level]
+    return f"{UNCOMPARED[level]} {NOT_AT_HAND if measures is None else NOT_COMPARED}"
 
 
 def demand(verdict: Verdict) -> str:
