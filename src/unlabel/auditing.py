@@ -95,7 +95,7 @@ def audit(
     if case.state == "rolled-back":
         # Partners cannot tell this request from one that was kept, and the audit of it is no help.
         _models(federation, case, ())
-        raise ForgetError(f"The last request was rolled back. {NOTHING}")
+        raise ForgetError(f"The last request was rolled back, or was about nothing. {NOTHING}")
     names = tuple(str(name) for name in note.get("labels", ()))
     if not names:
         raise ForgetError(

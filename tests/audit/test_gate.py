@@ -149,6 +149,16 @@ def test_without_retrained_models_what_cannot_be_known_is_unknown() -> None:
     assert all("--retrained" in f.sentence for f in findings if f.ruling == "unknown")
 
 
+@pytest.mark.parametrize(("original", "expected"), [(6.0, "unknown"), (2.0, "pass")])
+def test_seeds_that_agree_to_the_step_tell_nothing_where_the_original_agrees_too(
+    original: float, expected: str
+) -> None:
+    figures = measured(relearning=6.0)
+    figures["relearning"]["values"]["retrained"] = values([6.0, 6.0])
+    figures["relearning"]["values"]["original"] = values(original)
+    assert ruling(judge(figures, LIMITS), "relearning") == expected
+
+
 def test_without_the_original_the_bottoms_cannot_be_judged() -> None:
     figures = measured()
     for found in figures.values():

@@ -401,7 +401,7 @@ def test_there_must_be_something_to_audit(run: Path) -> None:
         assert unlabel("audit", run).sentence == nothing
     stage(run).undecided.rollback()  # type: ignore[union-attr]
     with nothing_written(run):
-        assert unlabel("audit", run).sentence.startswith("The last request was rolled back.")
+        assert unlabel("audit", run).sentence.startswith("The last request was rolled back,")
     assert "'nowhere' is not a run folder" in unlabel("audit", "nowhere").sentence
 
 

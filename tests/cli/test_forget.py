@@ -215,3 +215,16 @@ def test_a_forgetting_that_did_not_happen_is_committed_only_by_force(tmp_path: P
     assert refused.code == 1
     assert "did not happen" in refused.sentence
     assert unlabel("commit", run, "--force").code == 0
+
+
+@pytest.mark.parametrize("mode", ["hidden", "open"])
+def test_each_passive_party_records_a_request(run: Path, mode: str) -> None:
+    """A request is a few messages, which must not wait for a full block to be written."""
+    assert unlabel("forget", run, "--label", 2, "--mode", mode, "--record").code == 0
+    for party in ("passive-1", "passive-2"):
+        lines = (run / party / "transcript.jsonl").read_text().splitlines()
+        received = [e["kind"] for e in map(json.loads, lines) if e["direction"] == "received"]
+        assert received.count("Stage") == 1
+        assert "Embed" in received
+        assert ("Gradients" in received) == (mode == "open")
+    assert unlabel("rollback", run).code == 0

@@ -91,6 +91,12 @@ def holds(run: Path) -> list[str]:
     return found.unchecked
 
 
+def dates(run: Path) -> str:
+    """Return what a check of a certificate says about its dates."""
+    found = verify((run / "certificate.json").read_bytes(), "it")
+    return next(sentence for sentence in found.held if sentence.startswith("Dates hold"))
+
+
 # --- the form that is signed ---------------------------------------------------------------
 
 PLAIN = st.recursive(
@@ -366,6 +372,29 @@ def test_the_level_is_said_in_plain_words_and_four_things_are_never_said(
     text = json.dumps(body).lower()
     assert not [word for word in FORBIDDEN if word in text]
     assert depth(level)["words"] != depth(None)["words"]
+    assert "below" not in text  # a certificate has no figures
+
+
+@pytest.mark.parametrize("level", ["output", "top"])
+def test_a_comparison_with_retrained_models_is_certified_only_where_there_was_one(
+    run: Path, level: str
+) -> None:
+    claim, without = "a model that never learnt it", "No model was trained again to compare with."
+    audit(run, request_of(run), level)  # it has no retrained model
+    words = certify(run)["certificate"]["depth"]["words"]
+    assert claim not in words
+    assert without in words
+    path = run / "active" / "audit.json"
+    found = json.loads(path.read_text())
+    found["measures"]["rank"]["values"]["retrained"] = {"value": 0.5}
+    path.write_text(json.dumps(found))
+    words = certify(run)["certificate"]["depth"]["words"]
+    assert claim in words
+    assert without not in words
+    # Of an audit whose figures are gone neither is known.
+    words = depth(level)["words"]
+    assert claim not in words
+    assert without not in words
 
 
 def test_an_audit_of_another_request_says_nothing_about_this_one(run: Path) -> None:
@@ -422,11 +451,13 @@ def test_the_day_of_the_demand_decides_whether_it_was_in_time(run: Path) -> None
     assert not term["stated"]
     assert term["received"] == term["committed"][:10]
     assert term["in_time"]
+    assert dates(run).endswith("whether that was in time is not known.")
     term = certify(run, received=date(2024, 1, 31))["certificate"]["term"]
     assert (term["received"], term["due"]) == ("2024-01-31", "2024-02-29")
     assert term["stated"]
     assert not term["in_time"]
     holds(run)
+    assert dates(run).endswith(", NOT in time.")
     with pytest.raises(SettingsError, match="the day of the commit"):
         certify(run, received=date(2099, 1, 1))
 

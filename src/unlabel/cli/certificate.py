@@ -101,6 +101,7 @@ def _say(run: Path, issued: Issued, met: list[str], json: bool) -> None:
             "not_signed": body["not_signed"],
             "level": body["depth"]["level"],
             "due": body["term"]["due"],
+            "stated": body["term"]["stated"],
             "in_time": body["term"]["in_time"],
             "newly_trusted": met,
             "run": str(run),

@@ -58,7 +58,11 @@ def show(
     )
     rows = [["", "before", "after"]]
     rows.append(["accuracy on retained labels", *_both(result.retained_accuracy)])
-    subject = "old labels of these people" if result.people else "the forgotten label"
+    subject = (
+        "old labels of these people"
+        if result.people
+        else f"the forgotten label{'s' * (len(result.labels) > 1)}"
+    )
     rows.append([f"accuracy on {subject}", *_both(result.forgotten_accuracy)])
     if result.confidence is not None:
         rows.append(["confidence in their old labels", *_both(result.confidence)])
@@ -100,7 +104,10 @@ def show(
     if committed:
         messages.print(f"Committed. Next: unlabel purge {run}")
     else:
-        messages.print(f"Staged. Next: unlabel audit {run}, then unlabel commit {run} or unlabel rollback {run}")
+        messages.print(
+            f"Staged. Next: unlabel audit {run}, then unlabel commit {run}, "
+            f"or unlabel rollback {run}"
+        )
 
 
 def _both(change: Change) -> list[str]:

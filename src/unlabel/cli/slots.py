@@ -88,8 +88,10 @@ def queue_request(run: Path, labels: Sequence[str], *, alone: bool, json: bool) 
     if json:
         print_json({"queued": list(wanted), "place": place, "run": str(run)})
     else:
-        messages.print(f"Queued as number {place}. It is carried out by: "
-            f"unlabel slots {run} --every SECONDS --count SLOTS --purge")
+        messages.print(
+            f"Queued as number {place}. It is carried out by: "
+            f"unlabel slots {run} --every SECONDS --count SLOTS --purge"
+        )
 
 
 def run_slot(federation: Federation, labels: Sequence[str]) -> Slot:

@@ -72,5 +72,7 @@ def ledger(
 
 
 def _short(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_short(each)}" for name, each in value.items())
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text if len(text) <= 24 else text[:12] + "..."

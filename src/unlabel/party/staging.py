@@ -103,11 +103,18 @@ def stage(party: PassiveParty, message: Stage) -> Message:
             raise PartyRefused(DIVERGED)
         digest = store.staged.save(message.version, state, facts)
         store.staged.keep((message.version,))
+        _write_transcript(party)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     except RunError as error:
         raise not_written(error) from error
     return Saved(message.step, digest)
+
+
+def _write_transcript(party: PassiveParty) -> None:
+    """Write down what was recorded: a request may be far smaller than a block of it."""
+    if party.transcript is not None:
+        party.transcript.flush()
 
 
 @handles(Commit)
@@ -129,6 +136,7 @@ def commit(party: PassiveParty, message: Commit) -> Message:
                     "weights": party.store.change(message.version),
                 }
                 party.ledger.append("commit", message.request, {**note, **made})
+            _write_transcript(party)
         except CheckpointError as error:
             raise PartyRefused(str(error)) from error
         except RunError as error:
@@ -150,6 +158,7 @@ def rollback(party: PassiveParty, message: Rollback) -> Message:
             if party.ledger is not None:
                 party.ledger.append("rollback", message.request, note)
             staged.keep(())
+        _write_transcript(party)
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
     except RunError as error:

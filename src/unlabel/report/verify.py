@@ -189,14 +189,13 @@ def check_term(body: Body, checks: Checks) -> None:
             f"The dates of party '{party}' are out of order: commit, purge, signature, issue.",
         )
     if len(checks.faults) == before:
-        if not term.stated:
-            checks.held.append(f"Dates hold: committed on {committed}.")
-            checks.unchecked.append(
-                "Nobody stated when the demand came in, so whether it was met in time is not known."
-            )
-            return
         word = "in time" if term.in_time else "NOT in time"
-        checks.held.append(f"Dates hold: due on {term.due}, committed on {committed}, {word}.")
+        checks.held.append(
+            f"Dates hold: due on {term.due}, committed on {committed}, {word}."
+            if term.stated
+            else f"Dates hold: committed on {committed}; nobody stated when the demand came in, so "
+            f"whether that was in time is not known."
+        )
 
 
 def _in_order(part: Part, issued: datetime) -> bool:
