@@ -359,3 +359,11 @@ def test_what_the_page_is_made_of_is_packaged() -> None:
 def test_the_same_verdict_gives_the_same_page() -> None:
     at = datetime(2026, 11, 16, tzinfo=UTC)
     assert page(verdicts.full(), made=at) == page(verdicts.full(), made=at)
+
+
+def test_a_place_that_rests_on_warnings_alone_is_marked_as_doubtful() -> None:
+    findings = (Finding("output", "m", "pass", ""), Finding("top", "rank", "warn", ""))
+    found = replace(verdicts.full(), findings=findings, level="top")
+    answers, top, _ = page_file.ladder(found)
+    assert (answers.state, answers.ruling) == ("Forgotten", "pass")
+    assert (top.state, top.ruling) == ("Probably forgotten", "warn")

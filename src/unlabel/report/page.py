@@ -87,7 +87,9 @@ def ladder(verdict: Verdict) -> list[Step]:
     for level, place in words.PLACES.items():
         rulings: Counter[str] = Counter(f.ruling for f in verdict.findings if f.level == level)
         if reaches(verdict.level, level):
-            state, ruling = "Forgotten", "pass"
+            # Where nothing passed outright, what there is are warnings, and that is to be seen.
+            doubtful = rulings["warn"] and not rulings["pass"]
+            state, ruling = ("Probably forgotten", "warn") if doubtful else ("Forgotten", "pass")
         elif rulings["unknown"] and not rulings["fail"]:
             state, ruling = "Not known", "unknown"
         else:
