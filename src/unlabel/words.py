@@ -1,4 +1,4 @@
-"""Settings from NAME=VALUE words; no library beyond Python's own, for bare machines."""
+"""Words in and out: settings from NAME=VALUE, amounts for people; Python's own library alone."""
 
 from __future__ import annotations
 
@@ -45,3 +45,16 @@ def _read(name: str, text: str, hint: Any) -> Any:
     except (ValueError, KeyError) as error:
         wanted = "true or false" if hint is bool else getattr(hint, "__name__", str(hint))
         raise SettingsError(f"Expected `{name}` to be {wanted} but got '{text}'.") from error
+
+
+def amount(count: float) -> str:
+    """Return a number of bytes as text for people.
+
+    >>> amount(0), amount(1_234_567)
+    ('0 B', '1.2 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"

@@ -18,11 +18,11 @@ from unlabel.audit.pictures import (
     CERTAIN,
     MAP_FORGOTTEN,
     MAP_OTHERS,
+    certainty,
     destination,
     flat_map,
     histograms,
     label_accuracy,
-    log_odds,
     picture_data,
 )
 
@@ -65,16 +65,16 @@ def test_where_rows_go_is_counted_and_its_entropy_is_that_of_the_shares() -> Non
 def test_the_attack_score_is_the_log_odds_of_the_own_label_whatever_is_muted() -> None:
     part = random_part(50, 5, 0)
     own = part.scores.double().softmax(1).gather(1, part.labels[:, None])[:, 0]
-    assert torch.allclose(log_odds(part), (own / (1 - own)).log(), atol=1e-6)
+    assert torch.allclose(certainty(part), (own / (1 - own)).log(), atol=1e-6)
     masked = Seen(part, part, tuple("abcde")).masked([1]).train
     assert not torch.equal(masked.logits, part.logits)
-    assert torch.equal(log_odds(masked), log_odds(part))
+    assert torch.equal(certainty(masked), certainty(part))
 
 
 def test_scores_that_are_certain_are_cut_off_and_those_that_are_no_number_left_out() -> None:
     scores = torch.tensor([[1e4, 0.0], [-torch.inf, 0.0], [torch.nan, 0.0], [0.0, 0.0]])
     part = Part(torch.zeros(4, dtype=torch.int64), scores, scores, {})
-    assert log_odds(part).tolist() == [CERTAIN, -CERTAIN, 0.0]
+    assert certainty(part).tolist() == [CERTAIN, -CERTAIN, 0.0]
 
 
 def test_histograms_count_as_numpy_does_and_share_their_edges() -> None:

@@ -68,12 +68,11 @@ def level_of(findings: list[Finding]) -> Level | Literal["none"]:
     return reached
 
 
-def _figure(measures: Measures, name: str, model: str) -> Figure | None:
+def _value(measures: Measures, name: str, model: str) -> float | None:
     """Return what a measure says of a model, None where it was not measured or is undefined."""
-    found = measures.get(name, {}).get("values", {}).get(model)
-    if not found or found["value"] is None:
-        return None
-    return Figure(found["value"], found["low"], found["high"], found["detail"])
+    found = measures.get(name, {}).get("values", {}).get(model) or {}
+    value: float | None = found.get("value")
+    return value
 
 
 def _each(measures: Measures, name: str, model: str, party: str = "") -> list[Figure]:
@@ -102,49 +101,43 @@ def _percent(value: float) -> str:
 
 def _forgotten(measures: Measures, limits: AuditSettings) -> Finding:
     name = "forgotten-accuracy"
-    now = _figure(measures, name, "forgotten")
-    if now is None or now.value is None:
+    now = _value(measures, name, "forgotten")
+    if now is None:
         return Finding("output", name, "unknown", "There are no test rows of the label.")
-    ruling = _ruled(now.value, limits.forgotten)
-    sentence = f"{_percent(now.value)} of the label's test rows are still called by it."
+    ruling = _ruled(now, limits.forgotten)
+    sentence = f"{_percent(now)} of the label's test rows are still called by it."
     return Finding("output", name, ruling, sentence)
 
 
 def _retained(measures: Measures, limits: AuditSettings) -> Finding:
     name = "retained-accuracy"
-    now = _figure(measures, name, "forgotten")
-    aim, whose = _figure(measures, name, "retrained"), "retrained models"
+    now = _value(measures, name, "forgotten")
+    aim, whose = _value(measures, name, "retrained"), "retrained models reach"
     if aim is None:
-        aim, whose = _figure(measures, name, "original"), "the original"
-    if now is None or aim is None or now.value is None or aim.value is None:
+        aim, whose = _value(measures, name, "original"), "the original reaches"
+    if now is None or aim is None:
         return Finding("output", name, "unknown", "There is nothing to compare accuracy with.")
-    ruling = _ruled(aim.value - now.value, limits.retained)
+    ruling = _ruled(aim - now, limits.retained)
     sentence = (
-        f"The other labels are predicted with {_percent(now.value)} accuracy; {whose} "
-        f"reach{'es' if whose == 'the original' else ''} {_percent(aim.value)}."
+        f"The other labels are predicted with {_percent(now)} accuracy; {whose} {_percent(aim)}."
     )
     return Finding("output", name, ruling, sentence)
 
 
 def _membership(measures: Measures, limits: AuditSettings) -> Finding:
     name = "membership"
-    now, aim = (_figure(measures, name, model) for model in ("forgotten", "retrained"))
-    if now is None or now.value is None or aim is None or aim.value is None:
+    now, aim = (_value(measures, name, model) for model in ("forgotten", "retrained"))
+    if now is None or aim is None:
         sentence = f"Whether the attack succeeds as often as it should is unknown: {NO_RETRAINED}."
         return Finding("output", name, "unknown", sentence)
     # Retrained models differ among themselves; nobody is asked to be nearer than they are.
-    spread = max((abs(value - aim.value) for value in _seeds(measures, name)), default=0.0)
-    ruling = _ruled(abs(now.value - aim.value) - spread, limits.membership)
+    spread = max((abs(value - aim) for value in _seeds(measures, name)), default=0.0)
+    ruling = _ruled(abs(now - aim) - spread, limits.membership)
     sentence = (
-        f"The membership attack calls {_percent(now.value)} of the forgotten training rows "
-        f"members, against {_percent(aim.value)} in retrained models."
+        f"The membership attack calls {_percent(now)} of the forgotten training rows "
+        f"members, against {_percent(aim)} in retrained models."
     )
     return Finding("output", name, ruling, sentence)
-
-
-def _value(measures: Measures, name: str, model: str) -> float | None:
-    found = _figure(measures, name, model)
-    return None if found is None else found.value
 
 
 def _seeds(measures: Measures, name: str) -> list[float]:

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from unlabel.audit.intervals import share_interval
+from unlabel.audit.likelihood import log_odds
 from unlabel.audit.seen import Part, Seen
 
 BINS = 30
@@ -56,7 +57,7 @@ def picture_data(
     if all(len(part) for part in asked.values()):
         found["destination"] = {n: destination(part, len(names)) for n, part in asked.items()}
     scores = {
-        name: {"members": log_odds(members), "strangers": log_odds(strangers)}
+        name: {"members": certainty(members), "strangers": certainty(strangers)}
         for name, (members, strangers) in pairs.items()
         if len(members) and len(strangers)
     }
@@ -95,16 +96,13 @@ def destination(part: Part, count: int) -> dict[str, Any]:
     return {"shares": shares.tolist(), "rows": len(part), "entropy": max(0.0, float(entropy))}
 
 
-def log_odds(part: Part) -> Tensor:
+def certainty(part: Part) -> Tensor:
     """Return ln p_y / (1 - p_y) a row, for its own label y: how sure the model is of it.
 
     It is what a likelihood-ratio attack looks at, taken before any output was muted, since who
     holds the weights lifts a mask; beyond +-20 it is cut off. Rows without a number are left out.
     """
-    scores = part.scores.double()
-    own = scores.gather(1, part.labels[:, None])[:, 0]
-    others = scores.scatter(1, part.labels[:, None], -torch.inf).logsumexp(1)
-    odds = own - others
+    odds = log_odds(part.scores, part.labels)
     return odds[~odds.isnan()].clamp(-CERTAIN, CERTAIN)
 
 

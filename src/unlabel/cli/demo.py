@@ -20,7 +20,6 @@ from unlabel.cli.audit import headline
 from unlabel.cli.certificate import CERTIFICATE, certify
 from unlabel.cli.output import (
     Json,
-    amount,
     make_table,
     messages,
     percent,
@@ -37,6 +36,7 @@ from unlabel.models import ModelSettings
 from unlabel.party import PassiveParty
 from unlabel.report.verify import verify
 from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, load_holdings
+from unlabel.words import amount
 
 EPOCHS = 15
 FORGOTTEN = 3
@@ -129,6 +129,7 @@ def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]
     outcome.rollback()
     messages.print(f"forgetting the digit {FORGOTTEN}: hidden")
     outcome = federation.forget([FORGOTTEN], method="hidden", key=KEY)
+    messages.print(f"auditing it beside {RETRAINED} models retrained without the digit")
     with StepBar(messages, "auditing") as bar:
         verdict = auditing.audit(federation, retrained=RETRAINED, watch=bar.step)
         measures = {name: MEASURES.get(name)() for name in _judged(verdict)}

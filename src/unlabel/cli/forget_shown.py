@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unlabel.cli.output import amount, messages, percent, print_json, print_table
+from unlabel.cli.output import messages, percent, print_json, print_table
 from unlabel.forget import Change, Method, Mode, Request, Result, Task
+from unlabel.words import amount
 
 #: What each mode means to the partners.
 MODES: dict[Mode, str] = {

@@ -56,19 +56,6 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f} %"
 
 
-def amount(count: float) -> str:
-    """Return a number of bytes as text for people.
-
-    >>> amount(1_234_567)
-    '1.2 MB'
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-
-
 def to_svg(shown: RenderableType, title: str) -> str:
     """Return what a terminal would show as a picture that needs no font from elsewhere."""
     console = Console(record=True, width=88, file=io.StringIO(), highlight=False)

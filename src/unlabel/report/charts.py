@@ -20,7 +20,8 @@ from unlabel.report.drawing import (
     quarters,
     text,
 )
-from unlabel.report.words import short, size
+from unlabel.report.words import short
+from unlabel.words import amount
 
 LETTERS = 16  # of a name that fit left of the plot
 STEP = 11  # between marks of one row
@@ -225,9 +226,10 @@ def timeline(
     for party, lane in totals.items():
         middle = top + gap + half
         sent, received = sum(lane["sent"]), sum(lane["received"])
+        crossed = f"received {amount(received)}, sent {amount(sent)}"
         parts += [
             text(short(party, LETTERS), left, top + 16, "start", "strong"),
-            text(f"received {size(received)}, sent {size(sent)}", right, top + 16, "end", "tick"),
+            text(crossed, right, top + 16, "end", "tick"),
             line("grid", left, middle, right, middle),
         ]
         for side, sign in (("received", -1), ("sent", 1)):

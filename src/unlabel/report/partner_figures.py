@@ -11,7 +11,8 @@ from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
 from unlabel.report.chapter import Chapter, Table
 from unlabel.report.charts import Mark, Row
-from unlabel.report.words import guaranteed, interval, number, size
+from unlabel.report.words import guaranteed, interval, number
+from unlabel.words import amount
 
 
 def leakage(verdict: Verdict) -> Chapter:
@@ -93,11 +94,11 @@ def messages(verdict: Verdict) -> Chapter:
     for party, lane in verdict.messages.items():
         for each in lane:
             weighed[party, each["kind"], each["direction"]] += each["bytes"]
-    rows = [(*key, str(count), size(weighed[key])) for key, count in sorted(counted.items())]
+    rows = [(*key, str(count), amount(weighed[key])) for key, count in sorted(counted.items())]
     silent = [party for party, lane in verdict.messages.items() if not lane]
-    rows += [(party, "none", "-", "0", size(0)) for party in silent]
+    rows += [(party, "none", "-", "0", amount(0)) for party in silent]
     total = sum(weighed.values())
-    about = f"{sum(counted.values())} messages of {size(total)} to and from {len(lanes)} parties."
+    about = f"{sum(counted.values())} messages of {amount(total)} to and from {len(lanes)} parties."
     ends = ("first message", "last message") if every else ("no message", "")
     picture = charts.timeline("messages", heading, about, lanes, ends)
     head = ("Party", "Message", "Direction", "Count", "Bytes")

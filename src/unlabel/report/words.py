@@ -243,19 +243,6 @@ def interval(figure: Mapping[str, Any] | None, unit: str = "number") -> str:
     return f"{text}, {len(seeds)} models" if len(seeds) > 1 else text
 
 
-def size(count: float) -> str:
-    """Return a number of bytes for people.
-
-    >>> size(0), size(1_234_567)
-    ('0 B', '1.2 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            break
-        count /= 1000
-    return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-
-
 def short(text: str, most: int) -> str:
     """Return a text that fits; the whole of it stands in the table beside the picture.
 
