@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test check lint types docs docs-figures fuzz clean help
+.PHONY: demo test federation-demo federation-test check lint types docs docs-figures fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -18,7 +18,13 @@ demo: $(VENV)/.base   ## two parties train together; ends in a table
 test: $(VENV)/.dev    ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 
-check: lint types test docs   ## everything that must hold before a commit
+federation-demo: $(VENV)/.federation   ## three parties in processes of their own, over mutual TLS
+	$(BIN)/unlabel federation demo
+
+federation-test: $(VENV)/.dev $(VENV)/.federation   ## the tests of parties in processes of their own
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation
+
+check: lint types test federation-test docs   ## everything that must hold before a commit
 
 lint: $(VENV)/.dev    ## formatting and lint
 	$(BIN)/ruff format --check src tests docs tools
@@ -52,4 +58,9 @@ $(VENV)/.base: $(BIN)/python $(INPUTS)
 $(VENV)/.dev: $(VENV)/.base
 	@echo "Installing what the tests need ..."
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.federation: $(VENV)/.base
+	@echo "Installing what a federation needs ..."
+	$(PIP) install --constraint constraints.txt --editable '.[federation]'
 	@touch $@

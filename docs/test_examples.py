@@ -19,11 +19,12 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from unlabel.align import AlignSettings
 from unlabel.audit import LEVELS, MEASURES
 from unlabel.defend import DEFENCES, DefendSettings
 from unlabel.forget import METHODS
 from unlabel.models import ModelSettings
-from unlabel.party import Policy
+from unlabel.party import Policy, WatchSettings
 from unlabel.train import ActiveTable, AuditSettings, PassiveTable, RunConfig, TrainSettings
 from unlabel.wire import MESSAGES
 
@@ -78,7 +79,7 @@ def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
     "settings",
     [
         *(RunConfig, ActiveTable, PassiveTable, ModelSettings, TrainSettings, Policy),
-        *(DefendSettings, AuditSettings),
+        *(AlignSettings, DefendSettings, WatchSettings, AuditSettings),
     ],
 )
 def test_the_page_of_settings_names_every_one_with_its_default(settings: type[Any]) -> None:
@@ -93,6 +94,10 @@ def test_the_page_of_settings_names_every_one_with_its_default(settings: type[An
             assert any(_is_number(line) and np.isclose(float(line), default) for line in lines)
         elif isinstance(default, str):
             assert default in lines
+
+
+def _word(default: object) -> str:
+    return default if isinstance(default, str) else f"{default:g}"
 
 
 def _is_number(text: str) -> bool:
@@ -112,7 +117,7 @@ def test_the_page_of_forgetting_names_every_method() -> None:
 def test_the_page_of_settings_names_every_defence_with_its_defaults() -> None:
     page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     for name in DEFENCES.names():
-        words = ", ".join(f"`{f.name}={f.default:g}`" for f in fields(DEFENCES.get(name)))
+        words = ", ".join(f"`{f.name}={_word(f.default)}`" for f in fields(DEFENCES.get(name)))
         assert f"| `{name}` | {words} |" in page
 
 

@@ -226,7 +226,7 @@ def changed(where: str, value: object) -> dict[str, Any]:
         ),
         ("active.features", [1], "`active.features.0` got 1 but accepts text."),
         ("active.tabel", "x", "under `active` 'tabel'. Did you mean 'table'?"),
-        ("passive.0.table", None, "`passive.0.table` got None but accepts a path."),
+        ("passive.0.table", 7, "`passive.0.table` got 7 but accepts a path."),
         ("passive.0.nam", "x", "under `passive.0` 'nam'. Did you mean 'name'?"),
         ("passive.0.policy", {"max_row": 1}, "'max_row'. Did you mean 'max_rows'?"),
         ("passive", {}, "`passive` got {} but accepts a list."),

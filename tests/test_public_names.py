@@ -17,7 +17,9 @@ PUBLIC = [
     "ModelError",
     "ModelSettings",
     "Outcome",
+    "PartyLost",
     "PartyRefused",
+    "PartySuspected",
     "Policy",
     "Predictions",
     "RunConfig",
@@ -26,8 +28,10 @@ PUBLIC = [
     "TrainSettings",
     "TrainingError",
     "UnlabelError",
+    "WatchSettings",
     "WireError",
     "__version__",
+    "connected",
 ]
 
 

@@ -17,14 +17,14 @@ HOUSE = Path(unlabel.__file__).parent
 #: A room may import the rooms before it, and itself.
 ROOMS = (
     *("wire", "models", "data", "party", "align", "defend", "train", "forget", "audit", "report"),
-    *("bench", "cli"),
+    *("operate", "bench", "cli"),
 )
 #: What every room may import.
-COMMON = {"errors", "registry", "files", "words", "signing", "_version"}
+COMMON = {"errors", "registry", "files", "link", "words", "signing", "_version"}
 #: The house's front: `import unlabel` itself, and the files it is made of.
 FRONT = {"auditing", "federation", "erasure", "configfile", "runfolder", ""}
 #: Rooms that may come in through the front; the front may look into all others.
-GUESTS = {"bench", "cli"}
+GUESTS = {"operate", "bench", "cli"}
 #: Files that only start a program.
 DOORS = {"__init__", "__main__"}
 #: Rooms that must work where little more than torch is installed, and what they may import.

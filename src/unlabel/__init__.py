@@ -7,25 +7,33 @@
 True
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from unlabel._version import __version__
-from unlabel.defend import DefendSettings
-from unlabel.erasure import Outcome
-from unlabel.errors import (
-    CheckpointError,
-    DataError,
-    ForgetError,
-    ModelError,
-    PartyRefused,
-    RunError,
-    SettingsError,
-    TrainingError,
-    UnlabelError,
-    WireError,
-)
-from unlabel.federation import Federation, Predictions
-from unlabel.models import ModelSettings
-from unlabel.party import Policy
-from unlabel.train import Evaluation, RunConfig, TrainSettings
+
+if TYPE_CHECKING:
+    from unlabel.defend import DefendSettings
+    from unlabel.erasure import Outcome
+    from unlabel.errors import (
+        CheckpointError,
+        DataError,
+        ForgetError,
+        ModelError,
+        PartyLost,
+        PartyRefused,
+        PartySuspected,
+        RunError,
+        SettingsError,
+        TrainingError,
+        UnlabelError,
+        WireError,
+    )
+    from unlabel.federation import Federation, Predictions
+    from unlabel.models import ModelSettings
+    from unlabel.operate.connect import connected
+    from unlabel.party import Policy, WatchSettings
+    from unlabel.train import Evaluation, RunConfig, TrainSettings
 
 __all__ = [
     "CheckpointError",
@@ -37,7 +45,9 @@ __all__ = [
     "ModelError",
     "ModelSettings",
     "Outcome",
+    "PartyLost",
     "PartyRefused",
+    "PartySuspected",
     "Policy",
     "Predictions",
     "RunConfig",
@@ -46,6 +56,47 @@ __all__ = [
     "TrainSettings",
     "TrainingError",
     "UnlabelError",
+    "WatchSettings",
     "WireError",
     "__version__",
+    "connected",
 ]
+
+#: Where each name comes from. They are looked up when they are first asked for: an engine's
+#: process that only passes bytes on is not to load PyTorch for it.
+_HOMES = {
+    "DefendSettings": "unlabel.defend",
+    "Outcome": "unlabel.erasure",
+    "CheckpointError": "unlabel.errors",
+    "DataError": "unlabel.errors",
+    "ForgetError": "unlabel.errors",
+    "ModelError": "unlabel.errors",
+    "PartyLost": "unlabel.errors",
+    "PartyRefused": "unlabel.errors",
+    "PartySuspected": "unlabel.errors",
+    "RunError": "unlabel.errors",
+    "SettingsError": "unlabel.errors",
+    "TrainingError": "unlabel.errors",
+    "UnlabelError": "unlabel.errors",
+    "WireError": "unlabel.errors",
+    "Federation": "unlabel.federation",
+    "Predictions": "unlabel.federation",
+    "ModelSettings": "unlabel.models",
+    "connected": "unlabel.operate.connect",
+    "Policy": "unlabel.party",
+    "WatchSettings": "unlabel.party",
+    "Evaluation": "unlabel.train",
+    "RunConfig": "unlabel.train",
+    "TrainSettings": "unlabel.train",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

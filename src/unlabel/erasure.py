@@ -16,7 +16,7 @@ from torch import Tensor
 from unlabel.auditing import audited
 from unlabel.data import ACTIVE, Features
 from unlabel.errors import CheckpointError, ForgetError, SettingsError, unknown
-from unlabel.files import writing
+from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget import (
     CONTROL,
     METHODS,
@@ -43,7 +43,7 @@ from unlabel.forget import (
     watch_nothing,
 )
 from unlabel.forget.spending import Spent
-from unlabel.party import LedgerEntry
+from unlabel.party import Ledger, LedgerEntry
 from unlabel.wire import Commit
 
 if TYPE_CHECKING:
@@ -361,6 +361,24 @@ def status(federation: Federation) -> dict[str, PartyStatus]:
     return {ACTIVE: transaction.own_standing(), **transaction.standing()}
 
 
+def waiting(federation: Federation) -> str | None:
+    """Return the id of the request that waits for commit or rollback, if one does."""
+    staged = _transaction(federation).staged()
+    return None if staged is None else str(staged["request"])
+
+
+def is_committed(federation: Federation, request: str) -> bool:
+    """Return whether the active party's own ledger has the commit of a request."""
+    book = federation.active.ledger
+    found = book.entries() if book is not None else []
+    return any((entry.event, entry.request) == ("commit", request) for entry in found)
+
+
+def books(run: Path) -> Mapping[str, list[LedgerEntry]]:
+    """Return the active party's ledger from a run's folder, whoever else takes part."""
+    return {ACTIVE: Ledger(run / ACTIVE, mode=OWNER_ONLY).entries()}
+
+
 def ledgers(federation: Federation) -> Mapping[str, list[LedgerEntry]]:
     """Return every party's ledger; one whose chain is broken or cut off raises."""
     own = {ACTIVE: federation.active.ledger}
@@ -397,6 +415,11 @@ def _public(federation: Federation, path: str | Path | None, per_label: int) -> 
     holdings = federation.holdings
     known = [str(text) for text in holdings.ids.tolist()]
     if path is not None:
+        if federation.far:
+            raise SettingsError(
+                "Files of public samples would have to lie with every party; leave `public` out: "
+                "in a federation the rows set aside before training are taken."
+            )
         features, labels, ids = read_public(federation.config, Path(path), holdings.names)
         federation.hand_over("public", features)
         rows = torch.arange(len(labels))

@@ -5,7 +5,9 @@
     ├── DataError         data is missing, malformed or does not fit the request
     ├── ModelError        a model cannot be built or has the wrong shape
     ├── WireError         bytes or a message that break the protocol
+    │   └── PartySuspected  a party sends what does not fit its own history
     ├── PartyRefused      a party declined a request, with its reason
+    ├── PartyLost         a party does not answer, or the way to it broke
     ├── CheckpointError   a checkpoint is truncated, changed, or of another model
     ├── TrainingError     training cannot go on
     ├── ForgetError       a request to forget cannot be carried out
@@ -16,7 +18,7 @@ Each message is one sentence that says what was expected, what was found, and wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -43,8 +45,23 @@ class WireError(UnlabelError):
     """Bytes or a message that break the protocol."""
 
 
+class PartySuspected(WireError):
+    """A party sends what does not fit its own history."""
+
+
 class PartyRefused(UnlabelError):
     """A party declined a request, with its reason."""
+
+
+class PartyLost(UnlabelError):
+    """A party does not answer, or the way to it broke.
+
+    parties  the names of those who did not answer; empty where nobody could be asked
+    """
+
+    def __init__(self, message: str, parties: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.parties = tuple(parties)
 
 
 class CheckpointError(UnlabelError):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ from unlabel.train import (
 from unlabel.train.loading import match_tables, new_features, table_features
 from unlabel.train.settings import check_batch
 
+T = TypeVar("T")
+
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
 #: Settings that may differ from sitting to sitting, since they only say where and how to compute.
@@ -56,12 +58,16 @@ class Predictions:
     labels         the predicted label's name a row
     probabilities  [n, C], one column a label
     names          the labels' names
+    without        parties that were down, so that others answered for them
+    unknown        how many of the people asked for not every party knows
     """
 
     ids: Array
     labels: tuple[str, ...]
     probabilities: Array
     names: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    unknown: int = 0
 
 
 class Federation:
@@ -88,6 +94,7 @@ class Federation:
         self.undecided: Outcome | None = None
         self.version: int | None = None
         self.hides = False
+        self.far = False
         self.spending = Spending(None if folder is None else folder / ACTIVE)
         self._cover_secret = ""
 
@@ -181,23 +188,36 @@ class Federation:
         config = read_run_config(path)
         if device:
             config = replace(config, train=replace(config.train, device=device))
-        holdings = load_holdings(config)
+        holdings = load_holdings(config, folder=path)
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
+        federation.take_up(resume=resume, recovering=recovering)
+        return federation
+
+    def take_up(self, *, resume: bool = False, recovering: bool = False) -> None:
+        """Go to the newest version that all parties have; see `open`."""
         if not recovering:
-            Transaction(active).expect_together()
-        versions = active.common_versions()
+            Transaction(self.active).expect_together()
+        versions = self.active.common_versions()
         if versions:
-            facts = active.facts(versions[-1])
-            federation._check(facts)
-            active.restore(versions[-1])
-            federation.version = versions[-1]
-            federation.forgotten = Forgotten.from_facts(facts)
+            facts = self.active.facts(versions[-1])
+            self._check(facts)
+            self.active.restore(versions[-1])
+            self.version = versions[-1]
+            self.forgotten = Forgotten.from_facts(facts)
         elif not resume:
             raise CheckpointError(
-                f"Run '{path}' has no version that all parties share; resume its training first."
+                f"Run '{self.folder}' has no version that all parties share; resume its training "
+                f"first."
             )
-        return federation
+
+    def lasting(self, act: Callable[[], T], finished: Callable[[], T | None] | None = None) -> T:
+        """Do something that parties take part in; where they can get lost, go on when they return.
+
+        finished  returns what `act` would have, if it turns out to be done already
+        """
+        del finished  # in one process nobody gets lost
+        return act()
 
     def train(
         self, *, watchers: Sequence[Watcher] = (), reveal: bool = False, **changes: Any
@@ -225,7 +245,7 @@ class Federation:
             watching.append(TensorBoard(self.folder / "tensorboard"))
         progress = Training(
             self.active,
-            self._rows_to_train(),
+            self.rows_to_train(),
             settings,
             labels=len(self.labels),
             facts={
@@ -234,6 +254,7 @@ class Federation:
                 "forgotten": asdict(self.forgotten),
             },
             watchers=watching,
+            keep_beginning=self.far,
         ).run()
         if self.folder is not None:
             self.version = self.active.common_versions()[-1]
@@ -286,7 +307,7 @@ class Federation:
                 f"first."
             )
 
-    def _rows_to_train(self) -> Rows:
+    def rows_to_train(self) -> Rows:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
         rows, gone = self.holdings.rows, self.forgotten
         past = torch.isin(self.holdings.labels, torch.tensor(gone.labels))
@@ -353,7 +374,7 @@ class Federation:
         """
         if not tables and data is None:
             rows = self.holdings.rows.test
-            return self._name(self.holdings.ids[rows.numpy()], rows, "main")
+            return self.named(self.holdings.ids[rows.numpy()], rows, "main")
         if self.config.data is None:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
@@ -387,7 +408,7 @@ class Federation:
     def _predict(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
         """Hand each party its part of the new rows, and ask for predictions."""
         self.hand_over("new", features)
-        return self._name(ids, torch.arange(len(ids)), "new")
+        return self.named(ids, torch.arange(len(ids)), "new")
 
     def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
         """Give each party its part of rows that are no part of training, in this process."""
@@ -403,7 +424,8 @@ class Federation:
                 )
             bottom.add_table(table, part)
 
-    def _name(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
+    def named(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
+        """Return the predictions of rows of a table, by the names of labels and people."""
         logits = self.active.logits(rows.to(self.active.device), table=table)
         found = logits.argmax(1).tolist()
         return Predictions(

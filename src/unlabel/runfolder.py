@@ -20,6 +20,7 @@ from unlabel.train import RunConfig
 RUN_FILES = {"report.html", "config.yaml", "metrics.jsonl", "certificate.json", "certificate.annex"}
 LONGEST_NAME = 255
 PARTY_FILES = {
+    "alignment.safetensors",
     "audit.json",
     "retrained",
     "versions",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -69,9 +70,9 @@ def keep_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fuzz_findings, "KEPT", 10_000)
 
 
-def blamed(*parties: PassiveParty, count: int = 600) -> set[str]:
+def blamed(*parties: PassiveParty, count: int = 1_000) -> set[str]:
     """Return what the fuzz finds wrong with parties."""
-    found = fuzz(parties, FuzzWireSettings(count=count, seed=1), silent)
+    found = fuzz(parties, FuzzWireSettings(count=count, seed=3), silent)
     return {violation["what"] for violation in found["violations"]}
 
 
@@ -84,7 +85,9 @@ def test_three_thousand_hostile_inputs_do_no_harm() -> None:
     assert found["inputs"] == 3_000
     assert 500 < found["decoded"] < 2_500
     assert found["refused"] > 3_000
-    assert set(found["served"]) == REQUESTS  # the parties were alive, not merely silent
+    # The parties were alive, not merely silent; nobody can guess what `Common` would have to hold.
+    matched = {"Match", "Offer"} if find_spec("private_set_intersection") else set()
+    assert set(found["served"]) == REQUESTS | matched
     assert found["slowest_ms"] > 0
     assert said
     assert before == (log.level, torch.get_num_threads(), torch.initial_seed())
@@ -95,7 +98,7 @@ def test_a_full_folder_is_among_the_states_that_are_tried(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     party = make_party(folder=tmp_path)
-    for data in inputs(3_000, seed=1):
+    for data in inputs(3_000, seed=3):
         party.serve(data)
     assert "it keeps 8 versions at most." in caplog.text
 
@@ -116,7 +119,7 @@ def test_inputs_hold_every_kind_of_message_and_much_that_is_none() -> None:
             broken += 1
     assert kinds == set(MESSAGES)
     assert broken > 1_000
-    assert len({maker.__name__ for maker in MAKERS}) == 12
+    assert len({maker.__name__ for maker in MAKERS}) == 13
 
 
 # --- parties that break a rule -------------------------------------------------------------

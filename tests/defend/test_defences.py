@@ -127,7 +127,7 @@ def test_a_defence_changes_rows_of_numbers_and_nothing_else() -> None:
 def test_words_become_defences_in_their_order() -> None:
     found = read_defences(["top-k:keep=0.5", "gaussian:clip=2:sigma=0.5"], "gradients")
     assert found == (TopK(0.5), Gaussian(2.0, 0.5))
-    assert DEFENCES.names() == ["gaussian", "quantise", "top-k"]
+    assert DEFENCES.names() == ["gaussian", "half", "quantise", "top-k"]
     assert all(DEFENCES.get(name).about for name in DEFENCES.names())
 
 

@@ -401,7 +401,7 @@ def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
     assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.01
     outcome.commit()
     assert fed.forgotten.rows == tuple(sorted(listed))
-    assert not set(listed) & set(fed._rows_to_train().train.tolist())
+    assert not set(listed) & set(fed.rows_to_train().train.tolist())
     with pytest.raises(ForgetError, match="was already forgotten"):
         fed.forget(ids=[str(listed[0])])
 

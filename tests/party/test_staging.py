@@ -27,6 +27,7 @@ from unlabel.party import (
     Stream,
 )
 from unlabel.party.ledger import LedgerEntry
+from unlabel.party.staging import TRANSCRIPT
 from unlabel.train import build_passive
 from unlabel.wire import (
     Commit,
@@ -46,6 +47,7 @@ from unlabel.wire import (
     Stage,
     Standing,
     Status,
+    Transcript,
     Tune,
 )
 
@@ -77,7 +79,8 @@ def make_party(
     holdings = small_holdings(2, bottom=f"small_models:{bottom}", optimiser=optimiser)
     config = replace(holdings.config, policy=policy or Policy())
     features = holdings.features["passive-1"]
-    party = build_passive("passive-1", features, config, CPU, folder=folder, record=record)
+    transcript = Transcript(path=folder / TRANSCRIPT) if record and folder else None
+    party = build_passive("passive-1", features, config, CPU, folder=folder, transcript=transcript)
     done(party.handle(Prepare(0, torch.arange(32), 10)))
     for step in range(3):
         train(party, step)

@@ -23,9 +23,11 @@ from torch import Tensor
 from unlabel.errors import WireError
 from unlabel.wire import (
     MESSAGES,
+    Aligned,
     Attest,
     Attestation,
     Commit,
+    Common,
     Describe,
     Description,
     Draft,
@@ -34,7 +36,11 @@ from unlabel.wire import (
     Gradients,
     Keep,
     Limits,
+    Match,
+    Matched,
     Message,
+    Offer,
+    Offered,
     Prepare,
     Purge,
     Refused,
@@ -76,11 +82,17 @@ SAMPLES: tuple[Message, ...] = (
     Purge(0, "9f", 8),
     Status(0),
     Attest(0, "9f"),
-    Description(0, 9, 4, (1, 5), 64),
+    Match(0, "main", torch.arange(66, dtype=torch.uint8).view(2, 33)),
+    Offer(0, "new"),
+    Common(0, "main", torch.zeros(1, 33, dtype=torch.uint8), torch.ones(2, 33, dtype=torch.uint8)),
+    Description(0, 9, 4, (1, 5), 64, "unlabel 1.2.3", "ab", "cd"),
     Embeddings(3, torch.randn(2, 3).double()),
     MESSAGES["Saved"](0, "cd"),  # type: ignore[call-arg]
     Standing(0, (7, 8), "9f", "ef"),
     Attestation(0, '{"request":"9f"}', "ab", "cd"),
+    Matched(0, torch.zeros(3, 33, dtype=torch.uint8), torch.ones(2, 33, dtype=torch.uint8)),
+    Offered(0, torch.zeros(0, 33, dtype=torch.uint8)),
+    Aligned(0, 9, "cd"),
     MESSAGES["Done"](3),
     Refused(0, "not today"),
 )
@@ -105,7 +117,7 @@ def same(one: Message, other: Message) -> bool:
     return True
 
 
-def frame(header: bytes, body: bytes, version: int = 1) -> bytes:
+def frame(header: bytes, body: bytes, version: int = codec.VERSION) -> bytes:
     return struct.pack(">4sHI", b"UNLB", version, len(header)) + header + body
 
 
@@ -236,8 +248,8 @@ def test_bytes_of_something_else_are_named_as_such() -> None:
 
 def test_another_version_of_the_format_says_what_to_do() -> None:
     good = encode(Describe(0))
-    expected = "Wire format 2 is not format 1; upgrade the older side."
-    assert refused(good[:4] + b"\x00\x02" + good[6:]) == expected
+    expected = "Wire format 1 is not format 2; upgrade the older side."
+    assert refused(good[:4] + b"\x00\x01" + good[6:]) == expected
     assert "Wire format 0" in refused(good[:4] + b"\x00\x00" + good[6:])
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from unlabel.bench.fuzz_messages import (
     LAST,
+    MATCHED,
     NOTES,
     ODD_REQUESTS,
     REQUESTS,
@@ -26,6 +27,7 @@ from unlabel.bench.fuzz_messages import (
     SUMS,
     WIDTH,
     answer,
+    common,
     compact,
     draft,
     embed,
@@ -34,6 +36,7 @@ from unlabel.bench.fuzz_messages import (
     frame,
     gradients,
     honest,
+    match,
     parts,
     request_name,
     rewrite,
@@ -49,6 +52,7 @@ from unlabel.wire import (
     Keep,
     Message,
     Mode,
+    Offer,
     Prepare,
     Purge,
     Restore,
@@ -59,6 +63,7 @@ from unlabel.wire import (
     Track,
     encode,
 )
+from unlabel.wire.codec import VERSION
 
 Maker = Callable[[Random], list[bytes]]
 
@@ -76,7 +81,15 @@ def inputs(count: int, seed: int) -> Iterator[bytes]:
 def noise(rng: Random) -> list[bytes]:
     """Draw random bytes, some behind a good prefix."""
     data = rng.randbytes(rng.choice((0, 1, 4, 9, 10, 11, 64, 1000, rng.randrange(20_000))))
-    head = rng.choice((b"", b"", b"UNLB", b"UNLB\x00\x01", frame(b"", b"", size=len(data) // 2)))
+    head = rng.choice(
+        (
+            b"",
+            b"",
+            b"UNLB",
+            b"UNLB" + VERSION.to_bytes(2, "big"),
+            frame(b"", b"", size=len(data) // 2),
+        )
+    )
     return [head + data]
 
 
@@ -121,7 +134,7 @@ def lengths(rng: Random) -> list[bytes]:
     header, body = parts(honest(rng))
     whole = len(header) + len(body)
     wrong = (0, 1, len(header) - 1, len(header) + 1, whole, whole + 1, 2**16, 2**16 + 1, 2**32 - 1)
-    version = rng.choice((0, 1, 1, 1, 2, 2**16 - 1))
+    version = rng.choice((0, *[VERSION] * 3, VERSION - 1, VERSION + 1, 2**16 - 1))
     return [frame(header, body, size=rng.choice(wrong), version=version)]
 
 
@@ -354,6 +367,18 @@ def _rewritten(rng: Random, name: str) -> list[Message]:
     return [*before, told]
 
 
+def matching(rng: Random) -> list[bytes]:
+    """Draw an alignment that leads nowhere, since nobody knows the party's ids or its key."""
+    table = rng.choice(MATCHED)
+    told: list[Message] = [
+        match(rng, odd=_odd(rng)),
+        Offer(0, request_name(rng) if _odd(rng) else table),
+        common(rng, odd=_odd(rng)),
+        common(rng),
+    ]
+    return [encode(each) for each in told if rng.random() < 0.8] or [encode(Describe(0))]
+
+
 def answers(rng: Random) -> list[bytes]:
     """Draw an answer, sent as if it were a request."""
     return [encode(answer(rng))]
@@ -366,7 +391,8 @@ def sensible(rng: Random) -> list[bytes]:
 
 #: A request draws many messages at once, so the makers of single ones stand here more often.
 MAKERS: tuple[Maker, ...] = (
-    *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies) * 4,
+    *(noise, mutated, mutated, mutated, lengths, headers, headers, bodies, bodies) * 5,
     *(rows, rows, training, training, versions) * 2,
-    *(versions, forgetting, forgetting, shaping, shaping, answers, sensible, sensible),
+    *(versions, forgetting, forgetting, forgetting, shaping, shaping, matching),
+    *(answers, answers, sensible, sensible),
 )

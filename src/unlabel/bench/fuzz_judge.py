@@ -6,6 +6,7 @@ It knows the policy and what the party holds, and uses none of the party's own c
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,14 +16,17 @@ import torch
 from torch import Tensor
 
 from unlabel.bench.fuzz_findings import Findings, read
+from unlabel.bench.fuzz_matching import matching_wrongs
 from unlabel.bench.fuzz_messages import LAST, ROWS, TABLES, WIDTH
 from unlabel.bench.fuzz_shaping import Shaping, name_wrongs, within
 from unlabel.party import PassiveParty
 from unlabel.signing import is_signed
 from unlabel.wire import (
+    Aligned,
     Attest,
     Attestation,
     Commit,
+    Common,
     Describe,
     Description,
     Done,
@@ -31,7 +35,11 @@ from unlabel.wire import (
     Embeddings,
     Gradients,
     Keep,
+    Match,
+    Matched,
     Message,
+    Offer,
+    Offered,
     Prepare,
     Purge,
     Refused,
@@ -71,6 +79,9 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Purge: Done,
     Status: Standing,
     Attest: Attestation,
+    Match: Matched,
+    Offer: Offered,
+    Common: Aligned,
 }
 #: Requests that may change what lies on the party's disk.
 WRITES = Save | Keep | Stage | Commit | Rollback | Purge | Attest
@@ -161,7 +172,10 @@ class Judge:
                 yield "prepared for rows or steps that cannot be"
         elif isinstance(request, Describe) and isinstance(answer, Description):
             told = (answer.rows, answer.width, answer.max_rows, set(answer.versions))
-            if told != (ROWS, WIDTH, self.policy.max_rows, self.versions):
+            aligned = self.party.people.digest if self.party.people is not None else ""
+            if (*told, answer.aligned) != (
+                *(ROWS, WIDTH, self.policy.max_rows, self.versions, aligned),
+            ):
                 yield "described itself wrongly"
         elif isinstance(request, Tune):
             yield from self._tune_wrongs(request)
@@ -177,6 +191,9 @@ class Judge:
                 yield "told wrongly where its ledger ends"
         elif isinstance(request, Attest) and isinstance(answer, Attestation):
             yield from self._attest_wrongs(request, answer)
+        elif isinstance(request, Match | Offer | Common):
+            known = self.party.people is not None
+            yield from matching_wrongs(request, answer, self.policy, known)
         else:
             yield from self._version_wrongs(request)
 
@@ -315,7 +332,8 @@ class Judge:
             self.shaping.kept[request.version] = set(self.shaping.moves)
             self.committed = {c for c in self.committed if c[1] != request.version}
         elif isinstance(request, Restore):
-            if request.version not in self.versions or request.digest:
+            waits = self.staged is not None and self.staged[1] == request.version
+            if not (waits or request.version in self.versions) or request.digest:
                 yield "restored a version it was never asked to save"
             self.pending = self.open = self.expected = None
             self.shaping.settled(self.shaping.kept.get(request.version))
@@ -372,9 +390,14 @@ class Judge:
         """Return every file in the party's folder and beside it, with its age and number."""
         if self.party.store is None:
             return {}
-        root = self.party.store.home.parent
-        files = ((path, path.stat()) for path in root.rglob("*") if path.is_file())
-        return {str(p.relative_to(root)): (s.st_mtime_ns, s.st_ino) for p, s in files}
+        root = str(self.party.store.home.parent)
+        found = {}
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = f"{folder}/{name}"
+                about = os.stat(path)
+                found[path[len(root) + 1 :]] = (about.st_mtime_ns, about.st_ino)
+        return found
 
     def _ledger_lines(self) -> list[dict[str, Any]]:
         if self.party.store is None or not self.ledger:

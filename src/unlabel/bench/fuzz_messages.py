@@ -5,6 +5,7 @@ All of them are drawn from a seed; `fuzz_inputs` spoils them and strings them to
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 from random import Random
@@ -13,9 +14,11 @@ import torch
 from torch import Tensor
 
 from unlabel.wire import (
+    Aligned,
     Attest,
     Attestation,
     Commit,
+    Common,
     Describe,
     Description,
     Done,
@@ -24,8 +27,12 @@ from unlabel.wire import (
     Embeddings,
     Gradients,
     Keep,
+    Match,
+    Matched,
     Message,
     Mode,
+    Offer,
+    Offered,
     Prepare,
     Purge,
     Refused,
@@ -42,6 +49,7 @@ from unlabel.wire import (
     Weigh,
     encode,
 )
+from unlabel.wire.codec import VERSION
 
 #: What the parties under test hold.
 ROWS, COLUMNS, WIDTH = 40, 6, 32
@@ -58,6 +66,11 @@ ODD_REQUESTS = (
 )
 #: Stands for the digest of what a party staged last, which only its own answer tells.
 LAST = "last"
+#: Tables of ids, the most ids that one question may name, and the bytes of a masked one.
+MATCHED, MOST_IDS, POINT = ("main", "new"), 12, 33
+#: The field and the constant of the curve P-256.
+PRIME = 2**256 - 2**224 + 2**192 + 2**96 - 1
+CURVE_B = 0x5AC635D8AA3A93E7B3EBBD55769886BC651D06B0CC53B0F63BCE3C3E27D2604B
 #: Names of sums: one more than a party gathers.
 SUMS = ("every", "gone", "moved", "s4", "s5")
 #: Numbers at the ends of what a float can hold.
@@ -67,7 +80,7 @@ NOISES = (1, 2, 4, 4, 4)
 ODD_NOISES = (-1, 0, 5, 16_384, 16_385, 2**40, 2**63 - 1, -(2**63))
 
 
-def frame(header: bytes, body: bytes, *, size: int | None = None, version: int = 1) -> bytes:
+def frame(header: bytes, body: bytes, *, size: int | None = None, version: int = VERSION) -> bytes:
     """Put a header and tensors behind a prefix, which may lie about the header's length."""
     return struct.pack(">4sHI", b"UNLB", version, len(header) if size is None else size) + (
         header + body
@@ -149,6 +162,40 @@ def rewrite(rng: Random, request: str, *, odd: bool = False) -> Rewrite:
     )
 
 
+def points(rng: Random, count: int, *, width: int = POINT) -> Tensor:
+    """Draw points of the curve, now and then with one among them that is none."""
+    found = [rng.choice(_on_curve()) for _ in range(count)]
+    if found and rng.random() < 0.1:
+        found[-1] = rng.randbytes(POINT)
+    data = b"".join(found)[: count * width].ljust(count * width, b"\0")
+    return torch.frombuffer(bytearray(data or b"\0"), dtype=torch.uint8)[: len(data)].view(
+        count, width
+    )
+
+
+@functools.cache
+def _on_curve() -> list[bytes]:
+    """Return some points of y^2 = x^3 - 3x + b over the integers modulo p."""
+    # Half of all x belong to a point: Euler's criterion tells.
+    half = (PRIME - 1) // 2
+    known = [x for x in range(1, 200) if pow(x**3 - 3 * x + CURVE_B, half, PRIME) == 1]
+    return [sign + x.to_bytes(32, "big") for x in known for sign in (b"\x02", b"\x03")]
+
+
+def match(rng: Random, *, odd: bool = False) -> Match:
+    """Draw a question about masked ids."""
+    table = rng.choice(ODD_REQUESTS if odd and rng.random() < 0.5 else MATCHED)
+    count = rng.choice((0, 1, MOST_IDS + 1)) if odd else rng.randint(1, MOST_IDS)
+    return Match(0, table, points(rng, count, width=rng.choice((0, 1, 32, 33, 34)) if odd else 33))
+
+
+def common(rng: Random, *, odd: bool = False) -> Common:
+    """Draw what a party is to find common ids in."""
+    table = rng.choice(ODD_REQUESTS if odd and rng.random() < 0.5 else MATCHED)
+    count = rng.choice((0, 1, ROWS - 1, ROWS + 1)) if odd else ROWS
+    return Common(0, table, points(rng, rng.randint(0, 3)), points(rng, count))
+
+
 def compact(header: object) -> bytes:
     """Return a header in the one form that is read at all."""
     return json.dumps(header, separators=(",", ":")).encode()
@@ -173,6 +220,7 @@ def honest(rng: Random) -> Message:
         *(Purge(0, rng.choice(REQUESTS), rng.randrange(20)), Track(0, rng.choice(SUMS))),
         *(weigh(rng, rng.randrange(8), rng.randint(1, 4)), draft(rng, rng.choice(REQUESTS))),
         *(rewrite(rng, rng.choice(REQUESTS)), Attest(0, rng.choice(REQUESTS))),
+        *(match(rng), Offer(0, rng.choice(MATCHED)), common(rng)),
     )
     return rng.choice(requests)
 
@@ -201,7 +249,8 @@ def answer(rng: Random) -> Message:
     every: tuple[Message, ...] = (
         *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
         *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
-        Attestation(0, text, "ab" * 32, text[:128]),
+        *(Attestation(0, text, "ab" * 32, text[:128]), Aligned(0, ROWS, text[:64])),
+        *(Matched(0, points(rng, 3), points(rng, 2)), Offered(0, points(rng, 2))),
     )
     return rng.choice(every)
 

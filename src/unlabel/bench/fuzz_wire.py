@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
+from unlabel.align import People
+from unlabel.align.psi import MissingLibrary
 from unlabel.bench.fuzz_findings import KEPT, Findings, read
 from unlabel.bench.fuzz_inputs import inputs
 from unlabel.bench.fuzz_judge import Judge
-from unlabel.bench.fuzz_messages import COLUMNS, ROWS, TABLES, WIDTH
+from unlabel.bench.fuzz_matching import IDS
+from unlabel.bench.fuzz_messages import COLUMNS, MOST_IDS, ROWS, TABLES, WIDTH
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.data import Features
 from unlabel.models import build_bottom
@@ -104,8 +108,24 @@ def make_party(
     # A folder within the given one, so that a file beside it would be seen.
     store = CheckpointStore(folder / "own", party="fuzzed", model="mlp") if folder else None
     return kind(
-        "fuzzed", bottom, width=WIDTH, policy=policy, store=store, limits=limits or DEFAULT_LIMITS
+        "fuzzed",
+        bottom,
+        width=WIDTH,
+        policy=policy or Policy(max_ids=MOST_IDS, min_common=2),
+        store=store,
+        limits=limits or DEFAULT_LIMITS,
+        people=_people(tables["main"]),
     )
+
+
+def _people(main: Features) -> People | None:
+    """Return the people of a party that is aligned already, or none without the library."""
+    try:
+        people = People(IDS, lambda positions: Features(main.values[positions]))
+    except MissingLibrary:
+        return None
+    people.keep(np.arange(ROWS))
+    return people
 
 
 def make_narrow_party(kind: type[PassiveParty] = PassiveParty) -> PassiveParty:

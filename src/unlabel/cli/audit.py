@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,8 +15,8 @@ from unlabel.audit import LEVELS, Finding, Verdict
 from unlabel.audit.gate import NO_RETRAINED
 from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.progress import StepBar
+from unlabel.cli.target import Far, Run, Target
 from unlabel.errors import SettingsError, unknown
-from unlabel.federation import Federation
 
 #: What each level means, for people.
 MEANING = {
@@ -31,7 +30,8 @@ STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim
 
 
 def audit(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     retrained: Annotated[
         int,
         typer.Option(
@@ -52,17 +52,20 @@ def audit(
     """
     if demand and demand not in ("none", *LEVELS):
         raise SettingsError(unknown("level", demand, ("none", *LEVELS)))
-    federation = Federation.open(run, device=device)
-    limits = federation.config.audit
-    if demand:
-        limits = replace(limits, demand=demand)  # type: ignore[arg-type]
-    with StepBar(messages, "auditing") as bar:
-        verdict = auditing.audit(federation, retrained=retrained, demand=limits, watch=bar.step)
+    target = Target.of(run, federation)
+    with target.open(device=device) as opened:
+        limits = opened.config.audit
+        if demand:
+            limits = replace(limits, demand=demand)  # type: ignore[arg-type]
+        with StepBar(messages, "auditing") as bar:
+            verdict = opened.lasting(
+                lambda: auditing.audit(opened, retrained=retrained, demand=limits, watch=bar.step)
+            )
     if json:
-        print_json({**verdict.to_json(), "run": str(run)})
+        print_json({**verdict.to_json(), **target.json()})
     else:
         show(verdict)
-        _next(verdict, run)
+        _next(verdict, target)
     if not verdict.passed:
         raise typer.Exit(1)
 
@@ -113,7 +116,7 @@ def _parties(verdict: Verdict, measure: str) -> list[str]:
     return list(found.get("detail", {}).get("parties", {}))
 
 
-def _next(verdict: Verdict, run: Path) -> None:
+def _next(verdict: Verdict, run: Target) -> None:
     if verdict.state != "staged":
         way = f"unlabel report {run}"
     elif verdict.passed:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.target import Far, Run, Target
 from unlabel.configfile import read_run_config
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
@@ -25,7 +26,8 @@ keys = typer.Typer(help="Keys that seal what only an auditor may read.", no_args
 
 
 def certificate(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     request: Annotated[
         str | None, typer.Option(help="Which request; the last one that was committed by default.")
     ] = None,
@@ -57,8 +59,10 @@ def certificate(
         raise SettingsError(
             "--legal-basis and --informed stand in the annex, which needs --auditor-key."
         )
-    issued, met = certify(Federation.open(run), run, request, day, wish)
-    _say(run, issued, met, json)
+    target = Target.of(run, federation)
+    with target.open() as opened:
+        issued, met = opened.lasting(lambda: certify(opened, target.folder, request, day, wish))
+    _say(target, issued, met, json)
 
 
 def certify(
@@ -90,7 +94,8 @@ def _write(run: Path, issued: Issued) -> None:
     write_atomically(run / CERTIFICATE, text.encode())
 
 
-def _say(run: Path, issued: Issued, met: list[str], json: bool) -> None:
+def _say(target: Target, issued: Issued, met: list[str], json: bool) -> None:
+    run = target.folder
     body = issued.certificate["certificate"]
     if json:
         found = {
@@ -104,7 +109,7 @@ def _say(run: Path, issued: Issued, met: list[str], json: bool) -> None:
             "stated": body["term"]["stated"],
             "in_time": body["term"]["in_time"],
             "newly_trusted": met,
-            "run": str(run),
+            **target.json(),
         }
         print_json(found)
         return

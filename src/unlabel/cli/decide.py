@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel import erasure
 from unlabel.cli.output import Json, messages, print_json
-from unlabel.federation import Federation
-
-Run = Annotated[Path, typer.Argument(help="Folder of the run.")]
+from unlabel.cli.target import Far, Run, Target
 
 
 def commit(
-    run: Run,
+    run: Run = None,
+    federation: Far = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -26,37 +24,54 @@ def commit(
     json: Json = False,
 ) -> None:
     """Make the staged request the model of every party."""
-    request = erasure.commit(Federation.open(run), force=force)
-    _say({"request": request, "committed": True}, f"Committed request {request}.", run, json)
+    target = Target.of(run, federation)
+    with target.open() as opened:
+        waiting = erasure.waiting(opened)
+        request = opened.lasting(
+            lambda: erasure.commit(opened, force=force),
+            lambda: waiting if waiting and erasure.is_committed(opened, waiting) else None,
+        )
+    _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)
     if not json:
-        messages.print(f"Old weights are still on disk. Next: unlabel purge {run}")
+        messages.print(f"Old weights are still on disk. Next: unlabel purge {target}")
 
 
-def rollback(run: Run, json: Json = False) -> None:
+def rollback(run: Run = None, federation: Far = None, json: Json = False) -> None:
     """Drop the staged request at every party."""
-    request = erasure.rollback(Federation.open(run))
-    _say({"request": request, "rolled_back": True}, f"Rolled back request {request}.", run, json)
+    target = Target.of(run, federation)
+    with target.open() as opened:
+        waiting = erasure.waiting(opened)
+        request = opened.lasting(
+            lambda: erasure.rollback(opened),
+            lambda: waiting if waiting and erasure.waiting(opened) != waiting else None,
+        )
+    said = {"request": request, "rolled_back": True}
+    _say(said, f"Rolled back request {request}.", target, json)
 
 
-def purge(run: Run, json: Json = False) -> None:
+def purge(run: Run = None, federation: Far = None, json: Json = False) -> None:
     """Remove what stems from before the last commit: checkpoints, curves, transcripts."""
-    version = erasure.purge(Federation.open(run))
+    target = Target.of(run, federation)
+    with target.open() as opened:
+        version = opened.lasting(lambda: erasure.purge(opened))
     _say(
         {"version": version, "purged": True},
         f"Every party holds version {version} and nothing older.",
-        run,
+        target,
         json,
     )
 
 
-def recover(run: Run, json: Json = False) -> None:
+def recover(run: Run = None, federation: Far = None, json: Json = False) -> None:
     """Bring all parties together after a crash."""
-    done = erasure.recover(Federation.open(run, recovering=True))
-    _say({"recovered": done}, f"{done[0].upper()}{done[1:]}.", run, json)
+    target = Target.of(run, federation)
+    with target.open(recovering=True) as opened:
+        done = opened.lasting(lambda: erasure.recover(opened))
+    _say({"recovered": done}, f"{done[0].upper()}{done[1:]}.", target, json)
 
 
-def _say(found: dict[str, object], sentence: str, run: Path, json: bool) -> None:
+def _say(found: dict[str, object], sentence: str, target: Target, json: bool) -> None:
     if json:
-        print_json({**found, "run": str(run)})
+        print_json({**found, **target.json()})
     else:
         messages.print(sentence)

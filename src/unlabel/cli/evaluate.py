@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel.cli.output import Json, percent, print_json, print_table
-from unlabel.federation import Federation
+from unlabel.cli.target import Far, Run, Target
 
 
 def evaluate(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     part: Annotated[
         str, typer.Option(help="Rows to judge by: test, validation or train.")
     ] = "test",
@@ -20,9 +20,10 @@ def evaluate(
     json: Json = False,
 ) -> None:
     """Show the accuracy of a run, label by label, and what is mistaken for what."""
-    federation = Federation.open(run, device=device)
-    found = federation.evaluate(part)
-    by_label = dict(zip(federation.labels, found.per_label_accuracy, strict=True))
+    target = Target.of(run, federation)
+    with target.open(device=device) as opened:
+        found = opened.lasting(lambda: opened.evaluate(part))
+    by_label = dict(zip(opened.labels, found.per_label_accuracy, strict=True))
     if json:
         print_json(
             {
@@ -30,9 +31,9 @@ def evaluate(
                 "loss": found.loss,
                 "per_label_accuracy": by_label,
                 "confusion": [list(line) for line in found.confusion],
-                "labels": list(federation.labels),
+                "labels": list(opened.labels),
                 "part": part,
-                "run": str(run),
+                **target.json(),
             }
         )
         return
@@ -40,6 +41,6 @@ def evaluate(
     for index, (name, accuracy) in enumerate(by_label.items()):
         line = found.confusion[index]
         wrong = [(count, other) for other, count in enumerate(line) if other != index and count]
-        mistaken = f"{federation.labels[max(wrong)[1]]} ({max(wrong)[0]})" if wrong else "-"
+        mistaken = f"{opened.labels[max(wrong)[1]]} ({max(wrong)[0]})" if wrong else "-"
         rows.append([name, percent(accuracy), str(sum(line)), mistaken])
     print_table(f"{part.capitalize()} accuracy {percent(found.accuracy)}", rows)

@@ -12,7 +12,9 @@ from unlabel.cli.forget_shown import explain, show
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.progress import StepBar
 from unlabel.cli.slots import queue_request
+from unlabel.cli.target import Far, Run, Target
 from unlabel.data.tables import read_ids
+from unlabel.erasure import Outcome
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.federation import Federation
 from unlabel.forget import CONTROL, METHODS, Method, Mode, Preset, Robust, expect_fits
@@ -23,7 +25,8 @@ HOW = "How"
 
 
 def forget(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", help="A label by name or number; repeat it.", rich_help_panel=WHAT),
@@ -142,13 +145,16 @@ def forget(
         raise SettingsError(unknown("robust option", robust, get_args(Robust)))
     if mode is not None and mode not in get_args(Mode):
         raise SettingsError(unknown("mode", mode, get_args(Mode)))
+    target = Target.of(run, federation)
     if queue:
         others = (ids, method, preset, set_, public, few_shot, retained, cover or None)
         flags = (
             *(secret, again, reveal, record, dry_run, commit),
             *(mode not in (None, "hidden"), robust != "none", bool(device)),
         )
-        queue_request(run, label or (), alone=not any(flags) and not any(others), json=json)
+        queue_request(
+            target.folder, label or (), alone=not any(flags) and not any(others), json=json
+        )
         return
     people = ids is not None
     wanted = read_ids(ids) if ids is not None else []
@@ -156,35 +162,48 @@ def forget(
         raise ForgetError(f"'{ids}' names nobody; give at least one id.")
     name, chosen = _choose(method, preset, mode, people=people)
     made: Method = parse_settings(METHODS.get(name), set_ or [], chosen.method)
-    federation = Federation.open(run, device=device, record=record)
-    task, request = erasure.plan(
-        federation,
-        labels=label or (),
-        ids=wanted,
-        public=public,
-        few_shot=chosen.few_shot if few_shot is None else few_shot,
-        retained=chosen.retained if retained is None else retained,
-        robust=robust,  # type: ignore[arg-type]
-        secret=secret,
-        cover=cover,
-        again=again,
-        mode=mode,  # type: ignore[arg-type]
-    )
-    expect_fits(task, request, made, name)
-    if commit and made.is_control():
-        raise ForgetError(CONTROL)
-    if dry_run:
-        explain(task, request, name, made, json=json)
-        return
-    with StepBar(messages, "forgetting") as bar:
-        outcome = erasure.run_request(federation, task, request, made, bar.step, reveal=reveal)
-    if commit:
-        outcome.commit()
-    result = {**outcome.to_json(), "committed": commit, "run": str(run)}
+
+    def carry_out(opened: Federation) -> Outcome | None:
+        task, request = erasure.plan(
+            opened,
+            labels=label or (),
+            ids=wanted,
+            public=public,
+            few_shot=chosen.few_shot if few_shot is None else few_shot,
+            retained=chosen.retained if retained is None else retained,
+            robust=robust,  # type: ignore[arg-type]
+            secret=secret,
+            cover=cover,
+            again=again,
+            mode=mode,  # type: ignore[arg-type]
+        )
+        expect_fits(task, request, made, name)
+        if commit and made.is_control():
+            raise ForgetError(CONTROL)
+        if dry_run:
+            explain(task, request, name, made, json=json)
+            return None
+        with StepBar(messages, "forgetting") as bar:
+            return erasure.run_request(opened, task, request, made, bar.step, reveal=reveal)
+
+    with target.open(device=device, record=record) as opened:
+        outcome = opened.lasting(lambda: carry_out(opened))
+        if outcome is None:
+            return
+        if commit:
+            decided = outcome
+            opened.lasting(lambda: _commit(opened, decided))
+    result = {**outcome.to_json(), "committed": commit, **target.json()}
     if json:
         print_json(result)
     else:
-        show(outcome.result, made, federation.labels, run, committed=commit)
+        show(outcome.result, made, opened.labels, target, committed=commit)
+
+
+def _commit(opened: Federation, outcome: Outcome) -> None:
+    """Commit what was staged, unless that was done before a party got lost."""
+    if not erasure.is_committed(opened, outcome.result.request):
+        outcome.commit()
 
 
 def _choose(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from unlabel.cli.output import messages, percent, print_json, print_table
@@ -49,7 +48,7 @@ def explain(task: Task, request: Request, name: str, method: Method, *, json: bo
 
 
 def show(
-    result: Result, method: Method, labels: Sequence[str], run: Path, *, committed: bool
+    result: Result, method: Method, labels: Sequence[str], run: object, *, committed: bool
 ) -> None:
     """Say what a request came to, what it told the partners, and what to do next."""
     what = (

@@ -22,8 +22,10 @@ from unlabel.cli import (
     decide,
     demo,
     evaluate,
+    federation,
     forget,
     methods,
+    party,
     predict,
     report,
     slots,
@@ -61,6 +63,8 @@ app.command()(report.report)
 app.command()(certificate.certificate)
 app.command()(verify.verify)
 app.add_typer(certificate.keys, name="keys")
+app.add_typer(federation.app, name="federation")
+app.add_typer(party.app, name="party")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 

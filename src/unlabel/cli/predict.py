@@ -10,15 +10,17 @@ from typing import Annotated
 import typer
 
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
+from unlabel.cli.target import Far, Run, Target
 from unlabel.errors import SettingsError
-from unlabel.federation import Federation, Predictions
+from unlabel.federation import Predictions
 from unlabel.files import write_atomically
 
 SHOWN = 20
 
 
 def predict(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     table: Annotated[
         list[str] | None,
         typer.Option(help="A party's file of new rows, as NAME=FILE; once for each party."),
@@ -31,15 +33,19 @@ def predict(
     """Predict new rows; without new rows, the run's own test rows.
 
     Example: unlabel predict runs/loans --table host=new.csv --out predictions.csv
+
+    In a federation --table active=new.csv names new people, whom the others find among their own.
     """
-    federation = Federation.open(run, device=device)
-    found = federation.predict(tables=_parse_tables(table or []), data=data)
+    target = Target.of(run, federation)
+    tables = _parse_tables(table or [])
+    with target.open(device=device, fewer=True) as opened:
+        found = opened.lasting(lambda: opened.predict(tables=tables, data=data))
     if out is not None:
         write_atomically(out, _to_csv(found).encode())
     best = found.probabilities.max(1).tolist()
     rows = list(zip(found.ids.tolist(), found.labels, best, strict=True))
     if json:
-        result: dict[str, object] = {"rows": len(rows), "run": str(run)}
+        result: dict[str, object] = {"rows": len(rows), **target.json(), **_marks(found)}
         if out is not None:
             result["out"] = str(out)
         else:
@@ -48,7 +54,14 @@ def predict(
         return
     shown = [["id", "label", "probability"], *([i, x, percent(p)] for i, x, p in rows[:SHOWN])]
     caption = f"the first {SHOWN} of {len(rows)}" if len(rows) > SHOWN else None
-    print_table(f"{len(rows)} predictions", shown, caption)
+    without = f", WITHOUT {', '.join(found.without)}" if found.without else ""
+    print_table(f"{len(rows)} predictions{without}", shown, caption)
+    if found.without:
+        messages.print(
+            f"Down: {', '.join(found.without)}. The others answered alone, which is less accurate."
+        )
+    if found.unknown:
+        messages.print(f"{found.unknown} more were left out: not every party knows them.")
     if out is not None:
         messages.print(f"Written to {out}.")
 
@@ -63,10 +76,19 @@ def _parse_tables(given: list[str]) -> dict[str, Path]:
     return tables
 
 
+def _marks(found: Predictions) -> dict[str, object]:
+    """Return what a reader must know of how the answer came about, where there is anything."""
+    without = {"without": list(found.without)} if found.without else {}
+    return {**without, **({"unknown": found.unknown} if found.unknown else {})}
+
+
 def _to_csv(found: Predictions) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["id", "label", *(f"p_{name}" for name in found.names)])
+    mark = ["without"] if found.without else []
+    without = [" ".join(found.without)] if found.without else []
+    writer.writerow(["id", "label", *mark, *(f"p_{name}" for name in found.names)])
     for index, (row_id, label) in enumerate(zip(found.ids.tolist(), found.labels, strict=True)):
-        writer.writerow([row_id, label, *(f"{p:.6f}" for p in found.probabilities[index].tolist())])
+        chances = (f"{p:.6f}" for p in found.probabilities[index].tolist())
+        writer.writerow([row_id, label, *without, *chances])
     return text.getvalue()

@@ -140,6 +140,10 @@ class StepBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
+    def close(self) -> None:
+        """Take the bar away before its time."""
+        self._bar.stop()
+
     def step(self, step: int, steps: int, note: str) -> None:
         """Show how far the request has come."""
         self._bar.update(self._task, completed=step, total=steps, note=note)

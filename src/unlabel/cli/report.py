@@ -13,6 +13,8 @@ from jinja2 import TemplateError
 from unlabel import erasure
 from unlabel.audit import Verdict
 from unlabel.cli.output import Json, messages, print_json
+from unlabel.cli.target import Far, Run, Target
+from unlabel.configfile import read_run_config
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
@@ -26,17 +28,21 @@ REPORT = "report.html"
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     out: Annotated[
         Path | None, typer.Option(help=f"Where to write it; RUN/{REPORT} by default.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Write the last audit as one page: the verdict in plain words, then figures."""
-    if not run.is_dir():
-        raise RunError(f"There is no run folder '{run}'; name one that `unlabel train` made.")
-    target = out or run / REPORT
-    verdict, trouble = write_report(run, target)
+    named = Target.of(run, federation)
+    if not named.folder.is_dir():
+        raise RunError(
+            f"There is no run folder '{named.folder}'; name one that `unlabel train` made."
+        )
+    target = out or named.folder / REPORT
+    verdict, trouble = write_report(named.folder, target)
     if json:
         print_json(
             {
@@ -44,7 +50,7 @@ def report(
                 "request": verdict.request,
                 "level": verdict.level,
                 "passed": verdict.passed,
-                "run": str(run),
+                **named.json(),
             }
         )
         return
@@ -83,6 +89,8 @@ def write_report(run: Path, target: Path) -> tuple[Verdict, str]:
 def _ledgers(run: Path) -> tuple[Mapping[str, list[LedgerEntry]], str]:
     """Return every party's ledger, or why they cannot be read."""
     try:
+        if read_run_config(run).is_far():  # the others keep their ledgers themselves
+            return erasure.books(run), ""
         return erasure.ledgers(Federation.open(run, recovering=True, resume=True)), ""
     except UnlabelError as error:
         return {}, f"What became of the request since, and of older weights, is not known: {error}"

@@ -81,7 +81,7 @@ def queue_request(run: Path, labels: Sequence[str], *, alone: bool, json: bool) 
     """Let a request wait for its slot; the partners hear nothing of it."""
     if not labels or not alone:
         raise SettingsError(ALONE)
-    names = load_holdings(read_run_config(run)).names
+    names = load_holdings(read_run_config(run), folder=run).names
     numbers = find_labels(labels, names, Forgotten())
     wanted = tuple(names[number] for number in numbers)
     place = Queue(run / ACTIVE).append(wanted)

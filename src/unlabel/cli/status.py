@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from unlabel import erasure
 from unlabel.cli.output import Json, print_json, print_table
+from unlabel.cli.target import Far, Run, Target
 from unlabel.errors import SettingsError, unknown
-from unlabel.federation import Federation
+from unlabel.party import LedgerEntry
 
 
-def status(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")], json: Json = False
-) -> None:
+def status(run: Run = None, federation: Far = None, json: Json = False) -> None:
     """Show which version each party is on and what is staged."""
-    federation = Federation.open(run, recovering=True, resume=True)
-    standing = erasure.status(federation)
+    target = Target.of(run, federation)
+    with target.open(recovering=True, resume=True) as opened:
+        standing = opened.lasting(lambda: erasure.status(opened))
     together = len({(s.version, s.staged) for s in standing.values()}) == 1
-    forgotten = [federation.labels[n] for n in federation.forgotten.labels]
+    forgotten = [opened.labels[n] for n in opened.forgotten.labels]
     if json:
         print_json(
             {
                 "parties": {name: asdict(stands) for name, stands in standing.items()},
                 "together": together,
                 "forgotten_labels": forgotten,
-                "forgotten_people": len(federation.forgotten.rows),
-                "run": str(run),
+                "forgotten_people": len(opened.forgotten.rows),
+                **target.json(),
             }
         )
         return
@@ -38,23 +38,24 @@ def status(
         older = ", ".join(str(v) for v in stands.versions[:-1]) or "-"
         head = stands.ledger[:12] or "-"
         rows.append([name, str(stands.version or "-"), older, stands.staged or "-", head])
-    note = "all parties agree" if together else f"the parties differ: unlabel recover {run}"
+    note = "all parties agree" if together else f"the parties differ: unlabel recover {target}"
     print_table(f"Forgotten: {', '.join(forgotten) or 'no label'}", rows, note)
 
 
 def ledger(
-    run: Annotated[Path, typer.Argument(help="Folder of the run.")],
+    run: Run = None,
+    federation: Far = None,
     party: Annotated[str, typer.Option(help="Whose ledger.")] = "active",
     json: Json = False,
 ) -> None:
     """Show what a party's ledger says; a broken chain is an error."""
-    federation = Federation.open(run, recovering=True, resume=True)
-    books = erasure.ledgers(federation)
+    target = Target.of(run, federation)
+    books = erasure.books(target.folder) if target.kit else _books(target)
     if party not in books:
         raise SettingsError(unknown("party", party, books))
     entries = books[party]
     if json:
-        print_json({"party": party, "entries": [asdict(e) for e in entries], "run": str(run)})
+        print_json({"party": party, "entries": [asdict(e) for e in entries], **target.json()})
         return
     rows = [["line", "at", "event", "request", "note", "hash"]]
     rows += [
@@ -69,6 +70,11 @@ def ledger(
         for e in entries
     ]
     print_table(f"Ledger of {party}: {len(entries)} lines, chain whole", rows)
+
+
+def _books(target: Target) -> Mapping[str, list[LedgerEntry]]:
+    with target.open(recovering=True, resume=True) as opened:
+        return erasure.ledgers(opened)
 
 
 def _short(value: object) -> str:

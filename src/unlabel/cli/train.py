@@ -10,6 +10,7 @@ import typer
 from unlabel.cli.options import expect_same, make_config, parse_parties
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
 from unlabel.cli.progress import ProgressBar
+from unlabel.cli.target import Far, Target
 from unlabel.configfile import read_run_config
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
@@ -142,6 +143,7 @@ def train(
         bool,
         _flag("--record", panel=RUN, help_text="Each passive party keeps a transcript."),
     ] = False,
+    federation: Far = None,
     json: Json = False,
 ) -> None:
     """Train a model between parties and keep the run in a folder.
@@ -174,12 +176,38 @@ def train(
         "defend.gradients": defend_gradients or None,
         "defend.embeddings": defend_embeddings or None,
     }
+    if federation is not None:
+        flags = {"overwrite": overwrite or None, "record": record or None}
+        _train_far(federation, config, {**given, **flags}, out, reveal=reveal, json=json)
+        return
     run = out or _default_run(config, data)
-    federation = open_or_create(
-        config, given, run, resume=resume, overwrite=overwrite, record=record
-    )
-    progress = federation.train(watchers=[ProgressBar(messages)], reveal=reveal)
-    _show(federation, progress, federation.evaluate(), run, json=json)
+    made = open_or_create(config, given, run, resume=resume, overwrite=overwrite, record=record)
+    progress = made.train(watchers=[ProgressBar(messages)], reveal=reveal)
+    _show(made, progress, made.evaluate(), Target(run), json=json)
+
+
+def _train_far(
+    kit: Path,
+    config: Path | None,
+    given: dict[str, Any],
+    out: Path | None,
+    *,
+    reveal: bool,
+    json: bool,
+) -> None:
+    """Train a federation, from where it stands."""
+    if config is not None or out is not None or any(v is not None for v in given.values()):
+        raise SettingsError(
+            "A federation trains as its parties agreed; with --federation, leave other settings "
+            "out."
+        )
+    target = Target.of(None, kit)
+    with target.open(resume=True) as opened:
+        progress = opened.lasting(
+            lambda: opened.train(watchers=[ProgressBar(messages)], reveal=reveal)
+        )
+        found = opened.lasting(opened.evaluate)
+    _show(opened, progress, found, target, json=json)
 
 
 def open_or_create(
@@ -220,7 +248,7 @@ def _validated(federation: Federation, progress: Progress) -> float | None:
 
 
 def _show(
-    federation: Federation, progress: Progress, found: Evaluation, run: Path, *, json: bool
+    federation: Federation, progress: Progress, found: Evaluation, target: Target, *, json: bool
 ) -> None:
     seconds = sum(epoch.seconds for epoch in progress.history)
     by_label = dict(zip(federation.labels, found.per_label_accuracy, strict=True))
@@ -230,9 +258,9 @@ def _show(
                 "accuracy": found.accuracy,
                 "per_label_accuracy": by_label,
                 "seconds": seconds,
-                "parties": len(federation.passives),
-                "party_names": list(federation.passives),
-                "run": str(run),
+                "parties": len(federation.active.parties),
+                "party_names": list(federation.active.parties),
+                **target.json(),
                 "epochs": len(progress.history),
                 "validation_accuracy": _validated(federation, progress),
                 "version": progress.version,
@@ -241,4 +269,4 @@ def _show(
         return
     rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
     print_table(f"Test accuracy {percent(found.accuracy)}", rows)
-    messages.print(f"Kept in {run}. Next: unlabel evaluate {run}")
+    messages.print(f"Kept in {target.folder}. Next: unlabel evaluate {target}")

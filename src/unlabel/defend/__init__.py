@@ -3,6 +3,7 @@
 from unlabel.defend.accountant import Account, Release
 from unlabel.defend.defence import DEFENCES, Defence, read_defence, read_defences
 from unlabel.defend.gaussian import Gaussian
+from unlabel.defend.half import Half
 from unlabel.defend.logit_noise import LogitNoise
 from unlabel.defend.proofs import account_of
 from unlabel.defend.quantise import Quantise
@@ -15,6 +16,7 @@ __all__ = [
     "Defence",
     "DefendSettings",
     "Gaussian",
+    "Half",
     "LogitNoise",
     "Quantise",
     "Release",

@@ -30,9 +30,11 @@ class Defence(ABC):
 
     about  one line for people
     on     which rows it may be applied to
+    last   whether nothing may be applied after it
     """
 
     about: ClassVar[str]
+    last: ClassVar[bool] = False
     on: ClassVar[tuple[Rows, ...]] = ("gradients", "embeddings")
 
     def __call__(self, message: Message, peer: str, stream: Stream, /) -> Message:  # noqa: ARG002
@@ -70,4 +72,7 @@ def read_defences(texts: Sequence[str], rows: Rows) -> tuple[Defence, ...]:
                 f"Expected a defence of {rows} but got '{text}', which is for "
                 f"{' and '.join(each.on)}."
             )
+    for text, each in zip(texts[:-1], found[:-1], strict=True):
+        if each.last:
+            raise SettingsError(f"Expected '{text}' after all others but got it before one.")
     return found

@@ -86,6 +86,7 @@ class Work:
     ) -> None:
         """Have all models move with a fresh optimiser, after renewing the ends of the bottoms."""
         self.steps = 0
+        self.active.lookout.renew()
         for half, learner in self.active.learners().items():
             learner.tune(top if half == "top" else bottoms, steps)
             if renew and half == "bottom":
@@ -152,6 +153,7 @@ class Work:
         top: bool = True,
     ) -> None:
         """Have all change their weights at once, the top too unless told otherwise."""
+        self.active.lookout.renew()
         for half, learner in self.active.learners().items():
             if top or half != "top":
                 learner.rewrite(rule, by, against, threshold, strength)

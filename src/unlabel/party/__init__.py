@@ -7,6 +7,7 @@ from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
 from unlabel.party.learner import Learner, Place, Precision
 from unlabel.party.ledger import Ledger, LedgerEntry
+from unlabel.party.lookout import Lookout, WatchSettings
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import Guard, Policy
@@ -27,12 +28,14 @@ __all__ = [
     "Learner",
     "Ledger",
     "LedgerEntry",
+    "Lookout",
     "OptimiserSettings",
     "PassiveParty",
     "Place",
     "Policy",
     "Precision",
     "Stream",
+    "WatchSettings",
     "attesting",
     "describe",
     "handles",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -18,8 +19,10 @@ from unlabel.models.tops import last_layer
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
+from unlabel.party.history import SMALL
 from unlabel.party.learner import Learner
 from unlabel.party.ledger import Ledger
+from unlabel.party.lookout import Lookout, WatchSettings
 from unlabel.party.protocols import Filter, Filters
 from unlabel.party.randomness import own_randomness
 from unlabel.wire import (
@@ -63,6 +66,7 @@ class ActiveParty:
         filters: Sequence[Filter] = (),
         filter_seed: int | None = None,
         most_rows: int = PREDICTED_ROWS,
+        watch: WatchSettings | None = None,
     ) -> None:
         self.labels = labels.to(top.place.device)
         self.top = top
@@ -72,6 +76,12 @@ class ActiveParty:
         self.store = store
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
+        self.lookout = Lookout(
+            watch or WatchSettings(mode="none"),
+            transport.parties,
+            rows=len(labels),
+            device=self.device,
+        )
         # Its own lines name what was forgotten.
         self.ledger = Ledger(store.home, mode=OWNER_ONLY) if store is not None else None
 
@@ -91,6 +101,25 @@ class ActiveParty:
         if self.own is not None:
             self.own.prepare(rows, steps)
         self.transport.ask(Prepare(0, rows, steps))
+        self.lookout.renew()
+        self.probe(rows)
+
+    @torch.no_grad()
+    def probe(self, rows: Tensor) -> None:
+        """Ask for some rows twice, in two orders, and compare the answers: they must agree."""
+        count = min(self.lookout.settings.probe, len(rows), self.most_rows)
+        if not self.lookout.is_on or count < SMALL:
+            return
+        draw = torch.Generator().manual_seed(secrets.randbits(63))
+        picked = rows[torch.randperm(len(rows), generator=draw)[:count].to(rows.device)]
+        order = torch.randperm(count, generator=draw)
+        asked = {}
+        for number, some in enumerate((picked, picked[order.to(rows.device)])):
+            received = self._received(some, table="main", mode="predict", step=number)
+            self._check_finite(received)
+            asked[number] = received
+        first = {party: values[order.to(values.device)] for party, values in asked[0].items()}
+        self.lookout.compare(first, asked[1])
 
     def track(self, into: str) -> None:
         """Have all add what the next step changes to a sum of theirs."""
@@ -238,12 +267,14 @@ class ActiveParty:
         manifest is there, everybody has the version, and no party can bring another one.
         """
         store = self.versions_store()
+        self.lookout.settle()
         answers = self.transport.ask(Save(0, version))
         digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of version {version}.")
         own = {"features": self.own.features_digest()} if self.own is not None else {}
-        store.save(version, self._state(), {**facts, **own, "parties": digests})
+        kept = {**facts, **own, **self.lookout.facts(), "parties": digests}
+        store.save(version, self._state(), kept)
         self.keep((version, *also))
 
     def restore(self, version: int) -> dict[str, Any]:
@@ -262,6 +293,7 @@ class ActiveParty:
             )
         store.restore(version, self._load)
         self.transport.tell({p: Restore(0, version, digests[p]) for p in self.parties})
+        self.lookout.restore(facts)
         return facts
 
     def facts(self, version: int) -> dict[str, Any]:
@@ -288,6 +320,12 @@ class ActiveParty:
         own = []
         if self.own is not None:
             own = [self.own.embed(rows, table=table, mode=mode, step=step)]
+        received = self._received(rows, table=table, mode=mode, step=step)
+        self.lookout.look(received, rows, mode=mode, table=table, step=step)
+        return own, received
+
+    def _received(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> dict[str, Tensor]:
+        """Ask all parties for embeddings; return those that are what was asked for."""
         answers = self.transport.ask(Embed(step, rows, mode, table))
         received = {}
         for (party, answer), width in zip(answers.items(), self.widths, strict=True):
@@ -298,9 +336,10 @@ class ActiveParty:
             if answer.step != step:
                 raise WireError(f"Party '{party}' answered step {step} with step {answer.step}.")
             received[party] = answer.values.detach().to(self.device, torch.float32)
-        return own, received
+        return received
 
     def _check_finite(self, received: dict[str, Tensor]) -> None:
+        self.lookout.settle()  # what a device noted is read where a wait costs little
         for party, values in received.items():
             if not torch.isfinite(values).all():
                 raise WireError(f"Party '{party}' sent embeddings that are not finite numbers.")
@@ -339,6 +378,7 @@ class ActiveParty:
 
     def load_snapshot(self, saved: dict[str, dict[str, Tensor]]) -> None:
         """Return the active party's own models to a snapshot."""
+        self.lookout.reset()
         for half, learner in self.learners().items():
             learner.settle()
             learner.load_state(saved[half])

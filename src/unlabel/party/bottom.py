@@ -49,8 +49,13 @@ class Bottom(Learner):
         self._replays = {mode: Replay(self.module, SHAPES) for mode in modes}
 
     def add_table(self, name: str, features: Features) -> None:
-        """Add rows that are no part of training, for example new people to predict."""
+        """Add rows that are no part of training, for example new people to predict.
+
+        As `main`, take other rows to train on: those that all parties turned out to share.
+        """
         self.tables[name] = features.to(self.place.device)
+        if name == "main":
+            self._digest = None
 
     def features_digest(self) -> str:
         """Return a fingerprint of the rows the model is trained on."""

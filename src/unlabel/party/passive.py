@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from torch import Tensor
 
@@ -21,6 +22,8 @@ from unlabel.wire.messages import MAX_TEXT
 
 log = logging.getLogger("unlabel.party")
 
+#: What a party answers while it does not know yet which of its rows the others have too.
+UNALIGNED = ("Describe", "Match", "Offer", "Common", "Status", "Attest")
 FAILED = "it failed to answer, and its own log says why."
 
 
@@ -41,13 +44,21 @@ class Open:
     before: dict[str, Tensor]
 
 
+class Aligning(Protocol):
+    """Whoever knows which of a party's rows all parties share (see `align.people`)."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of the common ids, empty as long as the rows are not aligned."""
+
+
 class PassiveParty:
     """Answers messages: `handle` as objects, `serve` as bytes.
 
     The party owns its bottom (features, model, optimiser), its policy and its folder of versions;
     nobody else touches them. What it may be asked is decided by its policy, what an answer looks
     like by the handler registered for the kind of message, and what finally goes out by its
-    filters.
+    filters. A party that is given `people` serves no rows before they are aligned.
     """
 
     def __init__(
@@ -62,6 +73,8 @@ class PassiveParty:
         filter_seed: int | None = None,
         transcript: Transcript | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        people: Aligning | None = None,
+        agreed: str = "",
     ) -> None:
         self.name = name
         self.bottom = bottom
@@ -71,6 +84,8 @@ class PassiveParty:
         self.filters = Filters(name, tuple(filters), filter_seed)
         self.transcript = transcript
         self.limits = limits
+        self.people = people
+        self.agreed = agreed
         self.ledger = Ledger(store.home) if store is not None else None
         self.pending: Pending | None = None
         self.open: Open | None = None
@@ -94,6 +109,7 @@ class PassiveParty:
             self.transcript.log("received", message)
         try:
             self.guard.check_kind(message)
+            self._expect_aligned(message)
             handler = handler_of(type(message))
             if handler is None:
                 raise PartyRefused(f"'{kind_of(message)}' is not a request.")
@@ -104,6 +120,16 @@ class PassiveParty:
         if self.transcript is not None:
             self.transcript.log("sent", answer)
         return answer
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is not known yet which of the party's rows all parties share."""
+        return self.people is not None and not self.people.digest
+
+    def _expect_aligned(self, message: Message) -> None:
+        """Refuse what needs rows as long as it is not known which rows the parties share."""
+        if self.waits and kind_of(message) not in UNALIGNED:
+            raise PartyRefused("its rows are not aligned with the others' yet; align them first.")
 
     def serve(self, data: bytes) -> bytes:
         """Answer one message over a network: encode(handle(decode(data)))."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,12 @@ SERVES = (
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
     *("Weigh", "Track", "Draft", "Rewrite"),
     *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
+    *("Match", "Offer", "Common"),
 )
+
+#: Norms of gradients that are remembered, and how many of them say what is usual.
+REMEMBERED_NORMS = 32
+FEW_NORMS = 8
 
 DIVERGED = "its weights have diverged and are not finite; restore a version."
 
@@ -30,13 +36,24 @@ class Policy:
     serves             kinds of request that are answered at all
     max_rows           most rows in one request for embeddings
     max_gradient_norm  largest norm of the gradients in one message; they must also be finite
+    max_gradient_jump  the same as a factor of the median norm of the last messages, from the ninth
+                       message of a training or request on; 0 compares with none
     max_versions       most versions of its state the party keeps on its disk
+    max_lines          most lines of its ledger; from then on it takes up no new request
+    max_ids            most ids in one request to match rows
+    min_common         fewest rows it agrees to share with all others, and fewest ids it matches
+    max_new            most ids of new people in one request to match; 0 matches none
     """
 
     serves: tuple[str, ...] = SERVES
     max_rows: int = 16_384
     max_gradient_norm: float = 100.0
+    max_gradient_jump: float = 0.0
     max_versions: int = 8
+    max_lines: int = 5_000
+    max_ids: int = 2_000_000
+    min_common: int = 100
+    max_new: int = 10_000
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
 
@@ -47,7 +64,13 @@ class Policy:
         expect("max_rows", self.max_rows, self.max_rows >= 1, "at least 1")
         norm = self.max_gradient_norm
         expect("max_gradient_norm", norm, norm > 0, "above 0")
+        jump = self.max_gradient_jump
+        expect("max_gradient_jump", jump, jump == 0 or 1 < jump < math.inf, "0, or above 1")
         expect("max_versions", self.max_versions, self.max_versions >= 3, "at least 3")
+        expect("max_lines", self.max_lines, self.max_lines >= 1, "at least 1")
+        expect("max_ids", self.max_ids, self.max_ids >= 1, "at least 1")
+        expect("min_common", self.min_common, self.min_common >= 1, "at least 1")
+        expect("max_new", self.max_new, self.max_new >= 0, "0 or more")
 
 
 class Guard:
@@ -61,6 +84,7 @@ class Guard:
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
         self._breaches: dict[str, bool | Tensor] = {}
+        self._norms: deque[Tensor] = deque(maxlen=REMEMBERED_NORMS)
 
     def check_kind(self, message: Message) -> None:
         """Refuse a kind of request that the party does not serve."""
@@ -89,9 +113,30 @@ class Guard:
         values = message.values.to(embeddings.device, embeddings.dtype)
         limit = self.policy.max_gradient_norm
         # A comparison with NaN is false, so this one also refuses what is not finite.
-        within = _known(torch.linalg.vector_norm(values)) <= limit
+        norm = torch.linalg.vector_norm(values)
+        within = _known(norm) <= limit
         self._demand(within, f"it takes finite gradients of norm {limit:g} at most.")
+        within &= self._check_jump(norm)
         return torch.where(within, values, 0.0) if isinstance(within, Tensor) else values
+
+    def _check_jump(self, norm: Tensor) -> Any:
+        """Refuse gradients that are far larger than the last ones; those are not remembered."""
+        jump = self.policy.max_gradient_jump
+        if not jump:
+            return True
+        within: Any = True
+        if len(self._norms) >= FEW_NORMS:
+            usual = torch.stack(list(self._norms)).median()
+            fits = (norm <= jump * usual) | (usual == 0)  # after zeros anything is a jump
+            within = _known(fits)
+            self._demand(within, f"it takes gradients of {jump:g} times their usual norm at most.")
+            norm = norm.where(fits, usual)
+        self._norms.append(norm)
+        return within
+
+    def forget_norms(self) -> None:
+        """Compare with no earlier gradients, where a training or a request begins."""
+        self._norms.clear()
 
     def check_embeddings(self, embeddings: Tensor) -> None:
         """Refuse to send what is not finite: gradients within the rules can still diverge.
@@ -113,6 +158,7 @@ class Guard:
     def reset(self) -> None:
         """Forget flagged breaches, after a return to a state from before them."""
         self._breaches.clear()
+        self.forget_norms()
 
     def _demand(self, holds: bool | Tensor, reason: str, *, remember: bool = False) -> None:
         if isinstance(holds, Tensor):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from unlabel._version import __version__
 from unlabel.errors import CheckpointError, PartyRefused, RunError, why
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
@@ -38,14 +39,17 @@ TRAINABLE = ("main", "public", DRAFT)
 
 @handles(Describe)
 def describe(party: PassiveParty, message: Describe) -> Message:
-    """Tell the number of rows, the width of the embeddings and the versions on disk."""
+    """Tell the number of rows, the width of the embeddings, the versions and what was agreed."""
     versions = party.store.versions() if party.store else ()
     return Description(
         step=message.step,
-        rows=len(party.bottom.tables["main"]),
+        rows=0 if party.waits else len(party.bottom.tables["main"]),
         width=party.width,
         versions=versions,
         max_rows=party.guard.policy.max_rows,
+        software=f"unlabel {__version__}",
+        agreed=party.agreed,
+        aligned=party.people.digest if party.people is not None else "",
     )
 
 
@@ -57,6 +61,7 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     party.guard.settle()
     party.bottom.prepare(rows, message.steps)
+    party.guard.forget_norms()
     return Done(message.step)
 
 

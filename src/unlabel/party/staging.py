@@ -68,6 +68,7 @@ def tune(party: PassiveParty, message: Tune) -> Message:
     if message.renew:
         party.bottom.renew(message.renew)
     party.bottom.tune(settings, message.steps)
+    party.guard.forget_norms()
     party.pending = None
     return Done(message.step)
 
@@ -81,6 +82,7 @@ def stage(party: PassiveParty, message: Stage) -> Message:
     waiting = staged_request(party)
     if waiting and waiting != message.request:
         raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
+    _expect_lines_left(party)
     try:
         note = json.loads(message.note)
     except (ValueError, RecursionError) as error:
@@ -109,6 +111,19 @@ def stage(party: PassiveParty, message: Stage) -> Message:
     except RunError as error:
         raise not_written(error) from error
     return Saved(message.step, digest)
+
+
+def _expect_lines_left(party: PassiveParty) -> None:
+    """Refuse a request whose end could not be written down: a ledger does not grow for ever."""
+    most = party.guard.policy.max_lines
+    try:
+        full = party.ledger is not None and len(party.ledger.entries()) >= most
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+    if full:
+        raise PartyRefused(
+            f"its ledger holds {most} lines, and `max_lines` of its policy allows no more."
+        )
 
 
 def _write_transcript(party: PassiveParty) -> None:

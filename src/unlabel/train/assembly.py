@@ -21,6 +21,7 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.passive import Aligning
 from unlabel.party.staging import TRANSCRIPT
 from unlabel.train.config import RunConfig
 from unlabel.train.loading import Holdings
@@ -35,13 +36,19 @@ def build_passive(
     place: Place,
     *,
     folder: Path | None = None,
-    record: bool = False,
+    transcript: Transcript | None = None,
+    people: Aligning | None = None,
+    agreed: str = "",
 ) -> PassiveParty:
-    """Build one passive party; `folder` is its own, and it opens no other."""
+    """Build one passive party; `folder` is its own, and it opens no other.
+
+    transcript  where it notes what it was asked and what it answered
+    people      who knows which of its rows all parties share, where that has to be found out
+    agreed      digest of what it agreed on with the others
+    """
     bottom = _build_bottom(name, features, config, place)
     model = f"{config.bottom_of(name)} on rows of {list(features.shape)}"
     store = CheckpointStore(folder, party=name, model=model) if folder else None
-    path = folder / TRANSCRIPT if folder else None
     return PassiveParty(
         name,
         bottom,
@@ -50,7 +57,9 @@ def build_passive(
         store=store,
         filters=config.defences_of(name),
         filter_seed=config.defend.seed,
-        transcript=Transcript(path=path) if record else None,
+        transcript=transcript,
+        people=people,
+        agreed=agreed,
     )
 
 
@@ -88,6 +97,7 @@ def build_active(
         most_rows=most,
         filters=config.defences_of(ACTIVE),
         filter_seed=config.defend.seed,
+        watch=config.watch,
         store=CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY)
         if folder
         else None,
@@ -108,7 +118,7 @@ def assemble(
                 config,
                 place,
                 folder=folder / name if folder else None,
-                record=record,
+                transcript=_transcript(folder, name) if record else None,
             )
             for name, features in holdings.features.items()
             if name != ACTIVE
@@ -116,6 +126,10 @@ def assemble(
         transport = LocalTransport(passives, encoded=encoded)
         own_folder = folder / ACTIVE if folder else None
         return build_active(holdings, transport, place, folder=own_folder), passives
+
+
+def _transcript(folder: Path | None, name: str) -> Transcript:
+    return Transcript(path=folder / name / TRANSCRIPT if folder else None)
 
 
 def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from unlabel.align.settings import AlignSettings
 from unlabel.data import FeatureChoice, Parties, SplitKind
 from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
 from unlabel.defend import Defence, DefendSettings
 from unlabel.defend.settings import named_defences
 from unlabel.errors import SettingsError
 from unlabel.models import ModelSettings
-from unlabel.party import Policy
+from unlabel.party import Policy, WatchSettings
 from unlabel.signing import PUBLIC, is_hex
 from unlabel.train.demands import AuditSettings
 from unlabel.train.settings import TrainSettings
@@ -53,7 +54,7 @@ class PassiveTable:
     """A passive party's table, model and policy.
 
     name      name of the party and of its subfolder
-    table     CSV or Parquet file
+    table     CSV or Parquet file; none where the party keeps it on a machine of its own
     id        column of ids
     features  rest (every other column) or the names of columns
     bottom    its bottom model, where it differs from the others'
@@ -62,7 +63,7 @@ class PassiveTable:
     """
 
     name: str
-    table: Path
+    table: Path | None = None
     id: str = "id"
     features: FeatureChoice = "rest"
     bottom: str | None = None
@@ -89,10 +90,12 @@ class RunConfig:
     active_part  give the first part of the features to the active party
     active       the active party's own table
     passive      the passive parties' own tables
+    align        how rows of tables are matched
     model        which models
     train        how to train
     policy       the passive parties' rules
     defend       what the parties apply to what they send
+    watch        how the active party watches what the others send; nothing is watched without it
     audit        what a request must reach to be committed
     code         folder of your own models' modules; that of the configuration file by default
     trust        public signing keys of the parties by name, against which certificates are checked
@@ -105,10 +108,12 @@ class RunConfig:
     active_part: bool = False
     active: ActiveTable | None = None
     passive: list[PassiveTable] = field(default_factory=list)
+    align: AlignSettings = field(default_factory=AlignSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     policy: Policy = field(default_factory=Policy)
     defend: DefendSettings = field(default_factory=DefendSettings)
+    watch: WatchSettings | None = None
     audit: AuditSettings = field(default_factory=AuditSettings)
     code: Path | None = None
     trust: dict[str, str] = field(default_factory=dict)
@@ -146,7 +151,10 @@ class RunConfig:
             folder=None if self.folder is None else base / self.folder,
             code=base if self.code is None else base / self.code,
             active=self.active and replace(self.active, table=base / self.active.table),
-            passive=[replace(party, table=base / party.table) for party in self.passive],
+            passive=[
+                replace(party, table=base / party.table) if party.table else party
+                for party in self.passive
+            ],
         )
 
     def party_names(self) -> tuple[str, ...]:
@@ -159,6 +167,10 @@ class RunConfig:
             return (ACTIVE, *(party.name for party in self.passive))
         parts = part_widths(self.parties, 10**9, active_part=self.active_part)
         return (ACTIVE, *(name for name in parts if name != ACTIVE))
+
+    def is_far(self) -> bool:
+        """Return whether the passive parties keep their tables in houses of their own."""
+        return any(party.table is None for party in self.passive)
 
     def bottom_of(self, party: str) -> str:
         """Return the name of a party's bottom model."""

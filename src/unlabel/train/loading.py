@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.align import match_ids
+from unlabel.align import match_ids, match_privately
+from unlabel.align.psi import MissingLibrary, Watch, watch_nothing
 from unlabel.data import (
     ACTIVE,
     Features,
@@ -27,7 +28,7 @@ from unlabel.data.npz import load_rows
 from unlabel.data.splits import check_split, split_array
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
-from unlabel.train.config import RunConfig
+from unlabel.train.config import PassiveTable, RunConfig
 
 NO_PIXELS = "Expected `augment` to be 'none' for a table, which has no pixels."
 
@@ -57,9 +58,17 @@ class Holdings:
         return sha256(text + self.labels.numpy().tobytes())
 
 
-def load_holdings(config: RunConfig) -> Holdings:
-    """Read what the configuration names and give every party its part."""
-    return _from_dataset(config) if config.data is not None else _from_tables(config)
+def load_holdings(
+    config: RunConfig, *, folder: Path | None = None, watch: Watch = watch_nothing
+) -> Holdings:
+    """Read what the configuration names and give every party its part.
+
+    folder  of a run: rows of tables are matched once and found there the next time
+    watch   is told how far the matching is
+    """
+    if config.data is not None:
+        return _from_dataset(config)
+    return _from_tables(config, folder, watch)
 
 
 def _from_dataset(config: RunConfig) -> Holdings:
@@ -85,8 +94,16 @@ def _from_dataset(config: RunConfig) -> Holdings:
     )
 
 
-def _from_tables(config: RunConfig) -> Holdings:
-    tables = match_tables(config)
+def _from_tables(config: RunConfig, folder: Path | None, watch: Watch) -> Holdings:
+    tables = _in_one_order(config, read_tables(config), training=True, folder=folder, watch=watch)
+    return table_holdings(config, tables)
+
+
+def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
+    """Return what the parties hold whose tables lie in this process, with rows in one order.
+
+    The active party must be among them. Others may keep their tables in houses of their own.
+    """
     labels = tables[ACTIVE].labels
     if labels is None:
         raise DataError("The active party's table has no labels.")
@@ -129,11 +146,16 @@ def new_features(config: RunConfig, data: str) -> dict[str, Features]:
 
 
 def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
-    """Read every party's table and bring the common rows into one order.
+    """Read every party's table and bring the common rows into one order, however few they are.
 
     With `instead` these files are read in place of the configured ones: new people, whose labels
     nobody knows yet. An active party without features then needs no file.
     """
+    return _in_one_order(config, read_tables(config, instead), training=False)
+
+
+def read_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
+    """Read every party's table as it lies on disk; see `match_tables`."""
     if config.active is None:
         raise SettingsError("This run was not made from tables; give `--data` instead.")
     active = config.active
@@ -151,14 +173,51 @@ def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -
         )
     for party in config.passive:
         tables[party.name] = read_table(
-            party.table if instead is None else _instead(party.name, instead),
+            _own_table(party) if instead is None else _instead(party.name, instead),
             id_column=party.id,
             features=party.features,
         )
         if not tables[party.name].columns:
             raise DataError(f"Table '{party.table}' of party '{party.name}' has no features.")
-    positions = match_ids({name: table.ids for name, table in tables.items()})
+    return tables
+
+
+def _in_one_order(
+    config: RunConfig,
+    tables: Mapping[str, Table],
+    *,
+    training: bool,
+    folder: Path | None = None,
+    watch: Watch = watch_nothing,
+) -> dict[str, Table]:
+    """Bring the rows that all tables share into one order.
+
+    training  hold them against the smallest numbers that the parties train on
+    """
+    ids = {name: table.ids for name, table in tables.items()}
+    if config.align.method == "clear":
+        positions = match_ids(ids)
+    else:
+        settings = config.align if training else replace(config.align, smallest=1)
+        policies = {name: config.policy_of(name) for name in ids} if training else None
+        try:
+            positions = match_privately(
+                ids, settings, policies=policies, folder=folder, watch=watch
+            )
+        except MissingLibrary as error:
+            raise MissingLibrary(
+                f"{error} Or write `align: {{method: clear}}`, where one person holds all tables "
+                f"anyway."
+            ) from error
     return {name: table.take(positions[name]) for name, table in tables.items()}
+
+
+def _own_table(party: PassiveTable) -> Path:
+    if party.table is None:
+        raise SettingsError(
+            f"Expected a table of party '{party.name}' but its owner keeps it; give `--federation`."
+        )
+    return party.table
 
 
 def table_features(tables: Mapping[str, Table]) -> dict[str, Features]:
@@ -183,5 +242,8 @@ def _with_columns(config: RunConfig, tables: Mapping[str, Table]) -> RunConfig:
     if active.features != "none":
         columns = list(tables[ACTIVE].columns)
         active = replace(active, features=columns or "none")
-    passive = [replace(p, features=list(tables[p.name].columns)) for p in config.passive]
+    passive = [
+        replace(p, features=list(tables[p.name].columns)) if p.name in tables else p
+        for p in config.passive
+    ]
     return replace(config, active=active, passive=passive)

@@ -48,6 +48,9 @@ class Training:
 
     Every step is a function of the weights, the seed and the step's number. So a training that
     was killed and resumes from its last version ends in the same weights as an undisturbed one.
+
+    keep_beginning  keep the untrained models as version 0: parties that live on while others get
+                    lost have moved, and must be able to return to where all began
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Training:
         labels: int,
         facts: dict[str, Any] | None = None,
         watchers: Sequence[Watcher] = (),
+        keep_beginning: bool = False,
     ) -> None:
         self.active = active
         self.rows = rows
@@ -66,6 +70,7 @@ class Training:
         self.labels = labels
         self.facts = facts or {}
         self.watchers = tuple(watchers)
+        self.keep_beginning = keep_beginning
         self.progress = Progress()
         self.steps_an_epoch = batch_count(rows.train, settings.batch)
 
@@ -96,6 +101,8 @@ class Training:
         if versions:
             kept = self.active.restore(versions[-1])
             self.progress = Progress.from_facts(kept["progress"])
+        elif self.keep_beginning:
+            self._save()
 
     def _epoch(self, rows: Tensor, number: int) -> Epoch:
         started = time.perf_counter()

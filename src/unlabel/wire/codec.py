@@ -34,7 +34,7 @@ from unlabel.wire.messages import (
 )
 
 MAGIC = b"UNLB"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct(">4sHI")
 _DTYPES = {
     torch.float64: "F64",
@@ -42,6 +42,7 @@ _DTYPES = {
     torch.float16: "F16",
     torch.bfloat16: "BF16",
     torch.int64: "I64",
+    torch.uint8: "U8",
 }
 
 

@@ -45,6 +45,8 @@ class TensorField:
 
 
 ROWS = TensorField((torch.int64,), 1)
+#: Masked ids: one row an id, a compressed point of the curve P-256 each (docs/alignment.md).
+POINTS = TensorField((torch.uint8,), 2)
 MATRIX = TensorField(FLOATS, 2)
 
 
@@ -248,17 +250,65 @@ class Attest(Message):
     request: str
 
 
+@dataclass(frozen=True, eq=False)
+class Match(Message):
+    """Ask which of the active party's ids the party has too, without telling it the ids.
+
+    masked  c H(x) for every id x, under a key c that only the active party has
+    table   main to train on, or new for people to predict
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {"masked": POINTS}
+
+    table: str
+    masked: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Offer(Message):
+    """Ask the party to mask its own ids, so that it can learn which of them all parties share."""
+
+    table: str
+
+
+@dataclass(frozen=True, eq=False)
+class Common(Message):
+    """Let the party find the ids that all parties share, in what it offered.
+
+    setup     s H(y) for every common id y, sorted, under a key s that only the active party has
+    response  s applied to each id that the party offered, in the order of its offer
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {"setup": POINTS, "response": POINTS}
+
+    table: str
+    setup: Tensor
+    response: Tensor
+
+
 # Answers, from a passive party to the active one.
 
 
 @dataclass(frozen=True, eq=False)
 class Description(Message):
-    """What the party has to offer."""
+    """What the party has to offer.
+
+    rows      that it shares with all others, 0 before they are aligned
+    width     of its embeddings
+    versions  on its disk
+    max_rows  most rows it serves at a time
+    software  what it runs, such as "unlabel 1.2.3"
+    agreed    digest of the agreement it was set up with, empty in one process
+    aligned   digest of the ids its rows are in the order of, empty where they have none
+    """
 
     rows: int
     width: int
     versions: tuple[int, ...]
     max_rows: int
+    software: str = ""
+    agreed: str = ""
+    aligned: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,6 +356,37 @@ class Attestation(Message):
 
 
 @dataclass(frozen=True, eq=False)
+class Matched(Message):
+    """What the active party needs to find the ids that both have.
+
+    setup     s H(y) for every id y of the party, sorted, under a key s that only the party has
+    response  s applied to each id that was asked about, in the order of the request
+    """
+
+    tensors: ClassVar[dict[str, TensorField]] = {"setup": POINTS, "response": POINTS}
+
+    setup: Tensor
+    response: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Offered(Message):
+    """The party's own ids, masked: c H(x) for every id x, under a key c that only it has."""
+
+    tensors: ClassVar[dict[str, TensorField]] = {"masked": POINTS}
+
+    masked: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Aligned(Message):
+    """The party's rows stand in the agreed order; the digest is that of the common ids."""
+
+    rows: int
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
 class Done(Message):
     """The request was carried out and there is nothing to tell."""
 
@@ -322,7 +403,9 @@ MESSAGES: dict[str, type[Message]] = {
     for kind in (
         *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
         *(Weigh, Track, Tune, Draft, Rewrite, Stage, Commit, Rollback, Purge, Status, Attest),
-        *(Description, Embeddings, Saved, Standing, Attestation, Done, Refused),
+        *(Match, Offer, Common),
+        *(Description, Embeddings, Saved, Standing, Attestation),
+        *(Matched, Offered, Aligned, Done, Refused),
     )
 }
 

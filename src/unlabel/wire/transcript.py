@@ -56,6 +56,7 @@ class Transcript:
         self._path = path
         self._keep_tensors = keep_tensors
         self._written = 0
+        self.last = Entry("received", 0, "", {}, 0)
 
     def log(self, direction: Direction, message: Message) -> None:
         """Note one message."""
@@ -72,6 +73,7 @@ class Transcript:
             if self._keep_tensors
             else {},
         )
+        self.last = entry
         self.entries.append(entry)
         if len(self.entries) - self._written >= BLOCK:
             self.flush()
@@ -86,6 +88,11 @@ class Transcript:
             with self._path.open("a", encoding="utf-8") as file:
                 file.writelines(lines)
         self._written = len(self.entries)
+
+    def forget_written(self) -> None:
+        """Drop from memory what is in the file."""
+        del self.entries[: self._written]
+        self._written = 0
 
     def clear(self) -> None:
         """Forget all that was noted, in memory and in the file."""

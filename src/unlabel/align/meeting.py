@@ -1,0 +1,188 @@
+"""The active party's side of an alignment: which rows do all parties share?
+
+With X its own ids and X_k those of passive party k, all in one form (`align.normal`):
+
+    1. it asks each party in turn as in `align.psi` and learns X n X_k, and how large X_k is;
+    2. it intersects them, C = X n X_1 n ... n X_K, and stops here if C is too small;
+    3. each party asks it about C alone, and learns C and nothing else of X.
+
+All then take the rows of C in the order of the sorted ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from unlabel.align.kept import Kept, read
+from unlabel.align.normal import digest_of, in_order, normalise_all
+from unlabel.align.psi import Answerer, Asker, Watch, library, watch_nothing
+from unlabel.align.settings import AlignSettings
+from unlabel.data.dataset import Array
+from unlabel.errors import DataError, WireError
+from unlabel.party import describe
+from unlabel.wire import Aligned, Common, Match, Matched, Message, Offer, Offered, Transport
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The rows that all parties share, as the active party knows them.
+
+    positions  of its own rows, in the agreed order
+    digest     of the common ids in that order; every party has the same
+    own        how many ids the active party has
+    sizes      how many each passive party has
+    pairwise   how many each of them shares with the active party
+    fresh      whether it was made now; False where everybody still had it
+    """
+
+    positions: Array
+    digest: str
+    own: int
+    sizes: dict[str, int]
+    pairwise: dict[str, int]
+    fresh: bool = True
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def align(
+    transport: Transport,
+    ids: Sequence[str] | Array,
+    settings: AlignSettings | None = None,
+    *,
+    table: str = "main",
+    folder: Path | None = None,
+    watch: Watch = watch_nothing,
+    column: str = "id",
+) -> Alignment:
+    """Find the rows that the active party and all others share, and have all take them up.
+
+    ids     the active party's own, one a row
+    table   main to train on, or new for people to predict, of whom there may be few
+    folder  the active party's own, where an alignment is kept; one that all parties still have
+            is taken up again without a word about ids
+    """
+    settings = settings or AlignSettings()
+    library()
+    own = normalise_all(ids, settings, column)
+    if table != "main":
+        return _meet(transport, own, table, 1, watch)
+    known = _kept(transport, own, folder, settings.smallest)
+    if known is not None:
+        return known
+    found = _meet(transport, own, table, settings.smallest, watch)
+    if folder is not None:
+        facts = {"own": found.own, "sizes": found.sizes, "pairwise": found.pairwise}
+        Kept(digest_of(own), found.digest, found.positions, facts).write(folder)
+    return found
+
+
+def _kept(
+    transport: Transport, own: Sequence[str], folder: Path | None, smallest: int
+) -> Alignment | None:
+    """Return the alignment on disk if every party still works with it."""
+    kept = read(folder, digest_of(own), len(own))
+    if kept is None:
+        return None
+    told = describe(transport)
+    if any((d.aligned, d.rows) != (kept.digest, len(kept.positions)) for d in told.values()):
+        return None
+    facts = kept.facts
+    _expect_enough(len(kept.positions), smallest, facts["pairwise"])  # it may have been raised
+    return Alignment(
+        kept.positions, kept.digest, facts["own"], facts["sizes"], facts["pairwise"], fresh=False
+    )
+
+
+def _meet(
+    transport: Transport, own: Sequence[str], table: str, smallest: int, watch: Watch
+) -> Alignment:
+    parties = list(transport.parties)
+    asking = Asker(own, watch=watch)
+    watch(0, len(parties), "waiting for the parties")
+    answers = transport.ask(Match(0, table=table, masked=asking.masked))
+    shared, sizes = {}, {}
+    for party in parties:
+        answer = _expect(party, answers[party], Matched)
+        sizes[party] = len(answer.setup)
+        with _blaming(party):
+            shared[party] = asking.common(answer.setup, answer.response)
+    common = set(range(len(own))).intersection(*(found.tolist() for found in shared.values()))
+    pairwise = {party: len(found) for party, found in shared.items()}
+    positions = in_order(own, common)
+    _expect_enough(len(positions), smallest, pairwise)
+    digest = digest_of(own[place] for place in positions.tolist())
+    _tell(transport, [own[place] for place in positions.tolist()], digest, table, sizes, watch)
+    return Alignment(positions, digest, len(own), sizes, pairwise)
+
+
+def _expect_enough(count: int, smallest: int, pairwise: Mapping[str, int]) -> None:
+    """Raise before anybody else learns anything where too few people are common to all."""
+    if count >= smallest and count:
+        return
+    pairs = ", ".join(f"'{party}' {number}" for party, number in pairwise.items())
+    if not count:
+        raise DataError(
+            f"The parties have no id in common (shared with {pairs}); check that the id columns "
+            f"hold the same kind of id, and `align`."
+        )
+    raise DataError(
+        f"Expected at least {smallest} rows that all parties share but found {count} (shared with "
+        f"{pairs}); so few would single people out: check the ids, or lower `align.smallest`."
+    )
+
+
+def _tell(
+    transport: Transport,
+    common: Sequence[str],
+    digest: str,
+    table: str,
+    sizes: Mapping[str, int],
+    watch: Watch,
+) -> None:
+    """Let every party find the common ids among its own, and check that all found the same."""
+    offers = transport.ask(Offer(0, table=table))
+    answering = Answerer(common, watch=watch)
+    replies: dict[str, Message] = {}
+    for party, offered in offers.items():
+        masked = _expect(party, offered, Offered).masked
+        if len(masked) > sizes[party]:
+            # More would be questions about people it does not have.
+            raise WireError(
+                f"Party '{party}' has {sizes[party]} ids but offers {len(masked)}; ask its owner."
+            )
+        with _blaming(party):
+            response = answering.answer(masked)
+        replies[party] = Common(0, table=table, setup=answering.setup, response=response)
+    for party, told in transport.tell(replies).items():
+        answer = _expect(party, told, Aligned)
+        if (answer.rows, answer.digest) != (len(common), digest):
+            raise WireError(
+                f"Party '{party}' found {answer.rows} common rows where {len(common)} are, or "
+                f"others; check that it runs the same settings of `align`."
+            )
+
+
+@contextlib.contextmanager
+def _blaming(party: str) -> Iterator[None]:
+    """Say which party sent what cannot be read."""
+    try:
+        yield
+    except WireError as error:
+        raise WireError(f"Party '{party}' sent something else than masked ids. {error}") from error
+
+
+M = TypeVar("M", bound=Message)
+
+
+def _expect(party: str, answer: Message, kind: type[M]) -> M:
+    if not isinstance(answer, kind):
+        raise WireError(
+            f"Expected {kind.__name__} of party '{party}' but got {type(answer).__name__}."
+        )
+    return answer

@@ -1,0 +1,94 @@
+"""One form of an id for all parties, so that the same person has the same id everywhere.
+
+An id is text: `007` and `7` are two ids, and so are `a1` and `A1` unless the parties agree to fold
+case, which is right for e-mail addresses and wrong for customer numbers in letters of both sizes.
+Characters are compared in Unicode's form NFC by default: it joins only what is the same character
+written in two ways, as `é` in one piece or as `e` with an accent. NFKC also joins what only looks
+different, as full-width digits. Blanks at the ends never count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from unlabel.align.settings import AlignSettings
+from unlabel.data.dataset import Array
+from unlabel.errors import DataError
+
+
+def normalise(text: str, settings: AlignSettings) -> str:
+    """Return the form of an id in which it is compared.
+
+    >>> normalise(" Ann@Example.org ", AlignSettings(case="fold"))
+    'ann@example.org'
+    >>> normalise("DE 007", AlignSettings(trim="all"))
+    'DE007'
+    """
+    # Folding case can leave a form, and a form can bring blanks to the ends, so what is returned
+    # is what no further round would change.
+    while (again := _round(text, settings)) != text:
+        text = again
+    return text
+
+
+def _round(text: str, settings: AlignSettings) -> str:
+    if settings.unicode != "none" and not text.isascii():
+        text = unicodedata.normalize(settings.unicode, text)
+    if settings.case == "fold":
+        text = text.casefold()
+    return "".join(text.split()) if settings.trim == "all" else text.strip()
+
+
+def normalise_all(ids: Iterable[str], settings: AlignSettings, column: str = "id") -> list[str]:
+    """Return ids as they are compared; raise unless they still tell all rows apart.
+
+    The error is for the owner of the table and shows one id; it goes into no message.
+    """
+    found = [normalise(str(text), settings) for text in ids]
+    for number, text in enumerate(found):
+        if not text:
+            raise DataError(f"Column '{column}': row {number + 1} has no id once it is normalised.")
+        if not text.isascii() and not _is_text(text):
+            raise DataError(
+                f"Column '{column}': the id in row {number + 1} holds half a character; write the "
+                f"table anew in UTF-8."
+            )
+    seen: set[str] = set()
+    double = [text for text in found if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
+    if double:
+        raise DataError(
+            f"Column '{column}': {len(double)} ids are the same as another one once they are "
+            f"normalised (for example '{double[0]}'); make them differ, or change `align`."
+        )
+    return found
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def digest_of(ids: Iterable[str]) -> str:
+    """Return the SHA-256 of ids in their order; each is preceded by its length."""
+    total = hashlib.sha256()
+    for text in ids:
+        data = text.encode()
+        total.update(len(data).to_bytes(8, "big") + data)
+    return total.hexdigest()
+
+
+def in_order(ids: Sequence[str], positions: Iterable[int]) -> Array:
+    """Return positions in the agreed order, which is that of the sorted ids.
+
+    >>> in_order(["c", "a", "b"], [0, 1]).tolist()
+    [1, 0]
+    """
+    # By code points: the same on every machine, whatever its language.
+    return np.array(sorted(positions, key=ids.__getitem__), dtype=np.int64)

@@ -1,0 +1,250 @@
+"""`unlabel party start`: the one command of a party's operator."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from unlabel.align.normal import normalise_all
+from unlabel.align.psi import library
+from unlabel.cli.output import messages
+from unlabel.data import read_table
+from unlabel.errors import RunError
+from unlabel.operate.asked import Asked
+from unlabel.operate.connect import keep_table
+from unlabel.operate.engine import Engine
+from unlabel.operate.house import engine_of, open_house
+from unlabel.operate.kit import Kit
+from unlabel.operate.office import Office
+from unlabel.party import Policy
+
+app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
+
+#: Bytes at which a log is put aside, and how many old ones are kept.
+LOG_BYTES, LOGS = 5 * 2**20, 3
+#: Seconds between two lines of the log-like view, where there is no terminal to draw on.
+EVERY = 10.0
+
+
+@app.callback()
+def party() -> None:
+    """Run a party of a federation."""
+
+
+@app.command()
+def start(
+    kit: Annotated[Path, typer.Argument(help="Folder of the party's kit.")],
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The party's table: a CSV or Parquet file.")
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Lines in place of a live view, as for a log.")
+    ] = False,
+) -> None:
+    """Take part in a federation: show the policy, then serve what it allows until interrupted."""
+    opened = Kit.open(kit)
+    with opened.lock(), _logging(opened):
+        table = data.resolve() if data is not None else _known_table(opened)
+        if opened.is_active:
+            _start_active(opened, table, plain=plain)
+        else:
+            _start_passive(opened, table, plain=plain)
+
+
+def _known_table(kit: Kit) -> Path:
+    from unlabel.operate.connect import table_of
+
+    return table_of(kit)
+
+
+def _start_active(kit: Kit, table: Path, *, plain: bool) -> None:
+    library()
+    own = read_table(
+        table,
+        id_column=kit.party.id,
+        label_column=kit.party.label,
+        features=kit.party.features,
+    )
+    normalise_all(own.ids, kit.agreement.align, kit.party.id)  # its owner hears of ids that collide
+    keep_table(kit, table)
+    server = kit.agreement.server
+    messages.print(
+        f"Party active: the engine's server, on {server.host}:{server.port}. Commands "
+        f"take `--federation {kit.folder}`."
+    )
+    ended = _until_signal()
+    with _running(engine_of(kit)) as engine:
+        messages.print("Serving. Stop with Ctrl-C.")
+        while not ended.wait(0.25):
+            _expect_well(engine)
+    del plain  # nothing to draw: what commands do is shown where they are given
+
+
+def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
+    house = open_house(kit, table)
+    keep_table(kit, table)
+    messages.print(policy_table(kit.name, kit.policy))
+    state = "aligned" if house.people.digest else "not aligned yet"
+    messages.print(
+        f"Party {kit.name}: {len(house.people.ids)} rows in its table, {state}; joins "
+        f"{kit.agreement.server.host}:{kit.agreement.server.port}."
+    )
+    ended = _until_signal()
+    office = Office(house.party, kit.links, kit.name)
+    with _running(engine_of(kit)) as engine, contextlib.closing(office):
+        messages.print("Serving. Stop with Ctrl-C.")
+        view = Lines(house.asked) if plain or not messages.is_terminal else Drawn(house.asked)
+        with view:
+
+            def each() -> None:
+                view.refresh(office, engine)
+                _expect_well(engine)
+                if ended.is_set():
+                    raise _Stopped
+
+            with contextlib.suppress(_Stopped):
+                office.serve(each)
+    house.party.transcript.flush() if house.party.transcript else None
+    messages.print("Stopped.")
+
+
+class _Stopped(Exception):
+    """The operator wants the party to stop."""
+
+
+def _until_signal() -> threading.Event:
+    """Return an event that Ctrl-C and a polite kill set."""
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    return ended
+
+
+@contextlib.contextmanager
+def _running(engine: Engine) -> Iterator[Engine]:
+    engine.told = lambda words: _say(Text(words, style="yellow"))
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+def _say(words: str | Text) -> None:
+    """Tell the operator something; a party serves on where its log lies on a full disk."""
+    with contextlib.suppress(OSError):
+        messages.print(words, soft_wrap=True)
+
+
+def _expect_well(engine: Engine) -> None:
+    if engine.failed is not None:
+        raise RunError(f"{engine.failed} Its log is '{engine.log_file}'.")
+
+
+@contextlib.contextmanager
+def _logging(kit: Kit) -> Iterator[None]:
+    """Write what the party refuses or fails at into its own log."""
+    handler = logging.handlers.RotatingFileHandler(
+        kit.logs / "party.log", maxBytes=LOG_BYTES, backupCount=LOGS
+    )
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger("unlabel")
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        handler.close()
+
+
+def policy_table(name: str, policy: Policy) -> Table:
+    """Return what a party serves, as a table."""
+    table = Table(title=f"Policy of {name}", title_justify="left", show_header=False)
+    table.add_row("serves", ", ".join(policy.serves))
+    for limit in vars(policy):
+        if limit != "serves":
+            table.add_row(limit.replace("_", " "), f"{getattr(policy, limit):,}")
+    return table
+
+
+class Drawn:
+    """A live table of what was asked."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._live = Live(console=messages, auto_refresh=False)
+
+    def __enter__(self) -> Drawn:
+        self._live.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.__exit__(None, None, None)
+
+    def refresh(self, office: Office, engine: Engine) -> None:
+        """Draw the table anew."""
+        self._live.update(asked_table(self._asked, office, engine), refresh=True)
+
+
+class Lines:
+    """A line now and then, where there is no terminal to draw on."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._said: dict[str, int] = {}
+        self._refused = 0
+        self._next = 0.0
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def refresh(self, *_: object) -> None:
+        """Print what is new since the last line."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + EVERY
+        now = {kind: count.times for kind, count in self._asked.counts.items()}
+        if now != self._said:
+            new = {k: n - self._said.get(k, 0) for k, n in now.items() if n > self._said.get(k, 0)}
+            refused = sum(count.refused for count in self._asked.counts.values())
+            sent = sum(count.sent for count in self._asked.counts.values())
+            kinds = ", ".join(f"{kind} {times}" for kind, times in new.items())
+            _say(
+                f"{time.strftime('%H:%M:%S')} active asked: {kinds}; {sent:,} bytes sent in all, "
+                f"{refused} refused"
+            )
+            self._said = now
+
+
+def asked_table(asked: Asked, office: Office, engine: Engine) -> Group:
+    """Return what was asked, by whom, in how many rows and bytes."""
+    table = Table(title="Asked by: active", title_justify="left")
+    table.add_column("request")
+    for name in ("times", "rows", "bytes in", "bytes out", "refused"):
+        table.add_column(name, justify="right")
+    table.add_column("last")
+    for kind, count in sorted(asked.counts.items(), key=lambda item: -item[1].last):
+        figures = (count.times, count.rows, count.received, count.sent, count.refused)
+        last = time.strftime("%H:%M:%S", time.localtime(count.last))
+        table.add_row(kind, *(f"{figure:,}" for figure in figures), last)
+    state = "running" if engine.is_alive() else "starting"
+    foot = Text(f"engine {state}, restarted {engine.restarts} times; jobs served: {office.jobs}")
+    refusals = [Text(line, style="red") for line in list(asked.refusals)[-3:]]
+    return Group(table, *refusals, foot)

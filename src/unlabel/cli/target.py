@@ -1,0 +1,98 @@
+"""What a command works on: a run in a folder, or a federation through its active party's kit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from unlabel.cli.output import messages
+from unlabel.cli.progress import StepBar
+from unlabel.errors import SettingsError
+from unlabel.federation import Federation
+
+Run = Annotated[Path | None, typer.Argument(help="Folder of the run.", show_default=False)]
+Far = Annotated[
+    Path | None,
+    typer.Option(
+        "--federation",
+        metavar="KIT",
+        help="Kit of the active party, in place of a run's folder.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A run, and how a person names it on the command line.
+
+    folder  of the run
+    kit     of the active party, where the others live elsewhere
+    """
+
+    folder: Path
+    kit: Path | None = None
+
+    @classmethod
+    def of(cls, run: Path | None, kit: Path | None) -> Target:
+        """Return the target that was named, which must be one and not both."""
+        if run is not None and kit is None:
+            return cls(run)
+        if kit is None or run is not None:
+            raise SettingsError("Name the run: its folder, or --federation KIT, and not both.")
+        from unlabel.operate.kit import Kit
+
+        found = Kit.read(kit)
+        found.expect_active()
+        return cls(found.run, kit)
+
+    def __str__(self) -> str:
+        return str(self.folder) if self.kit is None else f"--federation {self.kit}"
+
+    @contextlib.contextmanager
+    def open(
+        self,
+        *,
+        resume: bool = False,
+        recovering: bool = False,
+        record: bool = False,
+        fewer: bool = False,
+        device: str = "",
+    ) -> Iterator[Federation]:
+        """Open the run, or connect to the federation for as long as the command takes.
+
+        fewer  go on without parties that are down, where all agreed to that
+        """
+        if self.kit is None:
+            yield Federation.open(
+                self.folder, resume=resume, recovering=recovering, record=record, device=device
+            )
+            return
+        if device:
+            raise SettingsError("In a federation each party sets its own `device` in party.yaml.")
+        # Imported late: a run in one process needs no engine.
+        from unlabel.operate.connect import connected
+
+        with contextlib.ExitStack() as stack:
+            bar = stack.enter_context(StepBar(messages, "aligning"))
+            federation = stack.enter_context(
+                connected(
+                    self.kit,
+                    resume=resume,
+                    recovering=recovering,
+                    fewer=fewer,
+                    said=lambda words: messages.print(words, soft_wrap=True),
+                    watch=bar.step,
+                )
+            )
+            bar.close()
+            yield federation
+
+    def json(self) -> dict[str, Any]:
+        """Return how the target is named in JSON."""
+        return {"run": str(self.folder)} | ({"kit": str(self.kit)} if self.kit else {})

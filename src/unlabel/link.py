@@ -1,0 +1,126 @@
+"""A line between two processes of one house: framed bytes over a local socket.
+
+The engine that crosses the network runs in processes of its own. They hold no data and no model:
+whatever they carry, they pass on over such a line to the process of the party itself. A frame is
+
+    offset  size  what
+    0       4     length h of the header, big-endian
+    4       h     header: JSON object {"parts": {name: length}, ...}
+    4 + h   rest  the parts, one after the other, in the order of the header
+
+Lines are opened by a key that lies beside the socket and that only its owner can read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import socket
+import struct
+import tempfile
+from collections.abc import Mapping
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from unlabel.errors import RunError, WireError
+from unlabel.files import OWNER_ONLY, write_atomically
+
+#: The line on which a command of the active party waits.
+ACTIVE_LINE = "active"
+#: Where the engine's processes find the lines of their house.
+LINKS = "UNLABEL_LINKS"
+KEY = "link.key"
+_LENGTH = struct.Struct(">I")
+
+
+def pack(parts: Mapping[str, bytes], **header: Any) -> bytes:
+    """Return one frame.
+
+    >>> unpack(pack({"shop": b"abc", "bank": b""}, timeout=2.5))
+    ({'timeout': 2.5}, {'shop': b'abc', 'bank': b''})
+    """
+    lengths = {name: len(part) for name, part in parts.items()}
+    text = json.dumps({"parts": lengths, **header}).encode()
+    return b"".join((_LENGTH.pack(len(text)), text, *parts.values()))
+
+
+def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the header and the parts of a frame."""
+    try:
+        (length,) = _LENGTH.unpack_from(frame)
+        start = _LENGTH.size + length
+        header = json.loads(frame[_LENGTH.size : start])
+        lengths = header.pop("parts")
+        parts = {}
+        for name, size in lengths.items():
+            parts[name] = frame[start : start + size]
+            start += size
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise WireError("A line between two processes carried something else.") from error
+    if start != len(frame):
+        raise WireError("A line between two processes broke off within a frame.")
+    return header, parts
+
+
+def links_folder(state: Path) -> Path:
+    """Return the folder of a house's sockets, which no other user may enter.
+
+    It lies among the temporary files, under a name that follows from the house's own folder: a
+    socket's path may have about a hundred characters, and a house can lie deeper than that.
+    """
+    name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
+    folder = Path(tempfile.gettempdir()) / f"unlabel-{os.getuid()}" / name
+    for path in (folder.parent, folder):
+        path.mkdir(mode=0o700, exist_ok=True)
+        held = path.stat()
+        if held.st_uid != os.getuid() or held.st_mode & 0o077:
+            raise RunError(f"'{path}' is open to other users; remove it and start again.")
+    return folder
+
+
+def make_key(folder: Path) -> bytes:
+    """Return the key of the lines in a folder; it is drawn by whoever comes first."""
+    path = folder / KEY
+    if not path.exists():
+        draft = folder / f"{KEY}.{secrets.token_hex(8)}"
+        write_atomically(draft, secrets.token_bytes(32), mode=OWNER_ONLY)
+        # A link, unlike a rename, fails where another process was first.
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_bytes()
+
+
+def listen(folder: Path, name: str) -> Listener:
+    """Open the end of a line where a party's own process waits."""
+    path = folder / f"{name}.sock"
+    path.unlink(missing_ok=True)
+    return Listener(str(path), family="AF_UNIX", backlog=8, authkey=make_key(folder))
+
+
+def call(folder: Path, name: str) -> Connection[bytes, bytes]:
+    """Reach a party's own process from one of the engine's."""
+    try:
+        key = (folder / KEY).read_bytes()
+        return Client(str(folder / f"{name}.sock"), family="AF_UNIX", authkey=key)
+    except (OSError, EOFError, AuthenticationError) as error:
+        raise WireError(f"The process of party '{name}' is not running.") from error
+
+
+def hang_up(line: Connection[bytes, bytes] | None) -> None:
+    """End a line on which another thread may be waiting; that one then finds it ended."""
+    if line is not None:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as end:
+            end.shutdown(socket.SHUT_RDWR)
+
+
+def close(line: Connection[bytes, bytes] | Listener | None) -> None:
+    """Close a line that may be broken already."""
+    if line is not None:
+        with contextlib.suppress(OSError):
+            line.close()

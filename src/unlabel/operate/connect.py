@@ -1,0 +1,290 @@
+"""A federation whose other parties live in houses of their own.
+
+It trains, forgets, audits and commits by the same code as one in a single process; only the way to
+the parties differs, and that it can break. Then another job is started, all return to the last
+version they share, and what was under way is done again from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from unlabel._version import __version__
+from unlabel.align import Alignment, align
+from unlabel.align.psi import Watch, watch_nothing
+from unlabel.data import ACTIVE, read_table
+from unlabel.errors import PartyLost, PartyRefused, RunError, SettingsError, WireError
+from unlabel.federation import Federation, Predictions
+from unlabel.files import OWNER_ONLY, write_atomically
+from unlabel.forget import Transaction
+from unlabel.operate.courier import Courier, Said
+from unlabel.operate.kit import Kit
+from unlabel.operate.predicting import new_table, predict_new
+from unlabel.operate.standin import StandIns, StandInTransport, drop_old
+from unlabel.operate.standin import read as read_stand_ins
+from unlabel.party import describe, own_randomness
+from unlabel.runfolder import write_config
+from unlabel.train import RunConfig
+from unlabel.train.assembly import build_active
+from unlabel.train.loading import table_holdings
+from unlabel.wire import Description, Transport
+from unlabel.wire.flare import FlareTransport
+
+log = logging.getLogger("unlabel.federation")
+
+T = TypeVar("T")
+
+#: Where a kit remembers the table of its party.
+DATA = "data"
+#: How often in a row a command is taken up again before it gives up.
+TRIES = 10
+#: A call about ids may take so many times as long as any other: much is to be computed.
+ALIGNING = 10
+
+
+class FarFederation(Federation):
+    """A federation that is reached through an engine, and that survives its failures.
+
+    losses      when each loss of a party was noticed, by a clock that only runs forward
+    recoveries  seconds that each return to the last common version took
+    """
+
+    courier: Courier
+    said: Said
+    losses: list[float]
+    recoveries: list[float]
+    alignment: Alignment
+    watch: Watch
+
+    def lasting(self, act: Callable[[], T], finished: Callable[[], T | None] | None = None) -> T:
+        """Do something that parties take part in; if one gets lost, return and do it again."""
+        for left in reversed(range(TRIES)):
+            try:
+                return act()
+            except PartyLost as lost:
+                self.losses.append(time.monotonic())
+                if not left:
+                    raise
+                self.said(f"{lost} Starting another job from the last version all parties have.")
+                log.warning("%s", lost)
+                self.come_back(lost.parties)
+                done = finished() if finished is not None else None
+                if done is not None:
+                    return done
+        raise AssertionError("unreachable")
+
+    def come_back(self, lost: Sequence[str] = ()) -> None:
+        """Start another job, finish what was decided, and take all to the last version.
+
+        lost  who did not answer in the last one
+        """
+        started = time.monotonic()
+        for left in reversed(range(TRIES)):
+            try:
+                self.courier.connect(lost)
+                expect_alike(describe(self.active.transport), self._agreed)
+                if not self.courier.absent:  # which only a prediction allows
+                    Transaction(self.active).recover()
+                self.undecided = None
+                self.catch_up(afresh=True)
+                break
+            except PartyLost as again:
+                if not left:
+                    raise
+                lost = again.parties
+        self.recoveries.append(time.monotonic() - started)
+
+    def predict(
+        self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None
+    ) -> Predictions:
+        """Predict new people by their ids, or the run's own test rows; see `Federation.predict`.
+
+        tables  the active party's file of new people; the others find them in their own tables
+        """
+        if data is not None:
+            raise SettingsError("A federation has tables; give --table active=FILE, not `data`.")
+        new = new_table(tables) if tables else None
+        found = super().predict() if new is None else predict_new(self, new, self.watch)
+        return replace(found, without=self.courier.absent)
+
+    @contextlib.contextmanager
+    def longer_calls(self) -> Iterator[None]:
+        """Give calls about ids their time."""
+        with _longer_calls(self.courier.transport):
+            yield
+
+    def keep_stand_ins(self, home: Path) -> None:
+        """Keep what answers for a party that is down later on; see `standin`."""
+        self.catch_up(afresh=True)
+        if self.version is not None:
+            StandIns.take(self, self.alignment.digest, self._agreed).write(home)
+
+    _agreed: str = ""
+
+
+@contextlib.contextmanager
+def connected(
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    recovering: bool = False,
+    fewer: bool = False,
+    said: Said = log.info,
+    watch: Watch = watch_nothing,
+) -> Iterator[FarFederation]:
+    """Connect to a federation from the kit of its active party, for one command.
+
+    resume, recovering  as in `Federation.open`
+    fewer               go on without parties that are down, where all agreed to that
+    said                told what is waited for
+    watch               told how far an alignment has come
+    """
+    kit = Kit.open(folder)
+    kit.expect_active()
+    config = kit.run_config(table_of(kit))
+    if not kit.is_running():
+        raise RunError(
+            f"The active party does not run; start it with `unlabel party start {folder}`, and let "
+            f"it run while commands are given."
+        )
+    with kit.lock("command"):
+        agreed = kit.agreement
+        goes_on = agreed.predict.missing == "without"
+        kept = read_stand_ins(kit.home) if fewer and goes_on else None
+        courier = Courier(
+            kit.admin,
+            kit.links,
+            agreed.passive,
+            timeout=agreed.timeout,
+            said=said,
+            fewer=kept is not None,
+        )
+        try:
+            federation = _opened(kit, config, courier, said, watch, kept)
+            federation.lasting(lambda: federation.take_up(resume=resume, recovering=recovering))
+            drop_old(federation, kit.home)
+            yield federation
+            if not drop_old(federation, kit.home) and goes_on:
+                _renew(federation, kit.home)
+        finally:
+            courier.close()
+
+
+def _opened(
+    kit: Kit,
+    config: RunConfig,
+    courier: Courier,
+    said: Said,
+    watch: Watch,
+    kept: StandIns | None = None,
+) -> FarFederation:
+    """Meet the parties, find the common rows, and build the active party."""
+    for left in reversed(range(TRIES)):
+        courier.connect()  # which has waited long enough where it says that somebody is lost
+        try:
+            return _assembled(kit, config, courier, said, watch, kept)
+        except PartyLost as lost:
+            if not left:
+                raise
+            said(f"{lost} Trying again.")
+    raise AssertionError("unreachable")
+
+
+def _assembled(
+    kit: Kit,
+    config: RunConfig,
+    courier: Courier,
+    said: Said,
+    watch: Watch,
+    kept: StandIns | None,
+) -> FarFederation:
+    transport: Transport = courier.transport
+    if kept is not None:
+        transport = StandInTransport(courier.transport, kept, lambda: courier.absent)
+    expect_alike(describe(transport), kit.digest)
+    assert config.active is not None
+    own = read_table(
+        config.active.table,
+        id_column=config.active.id,
+        label_column=config.active.label,
+        features=config.active.features,
+    )
+    with _longer_calls(courier.transport):
+        found = align(
+            transport, own.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
+        )
+    holdings = table_holdings(config, {ACTIVE: own.take(found.positions)})
+    with own_randomness(torch.device("cpu")):
+        active = build_active(holdings, transport, holdings.config.train.place(), folder=kit.home)
+    federation = FarFederation(holdings, active, {}, kit.run)
+    federation.courier, federation.said, federation.watch = courier, said, watch
+    federation.losses, federation.recoveries = [], []
+    federation.alignment, federation._agreed, federation.far = found, kit.digest, True
+    if not (kit.run / "config.yaml").exists():
+        write_config(kit.run, holdings.config)
+    return federation
+
+
+def _renew(federation: FarFederation, home: Path) -> None:
+    """Keep the means of the newest version; the command itself is done, whatever comes of it."""
+    try:
+        federation.keep_stand_ins(home)
+    except (PartyLost, PartyRefused, WireError) as error:
+        federation.said(f"{error} Until the next command, `predict` needs every party.")
+        log.warning("%s", error)
+
+
+@contextlib.contextmanager
+def _longer_calls(transport: FlareTransport) -> Iterator[None]:
+    timeout = transport.timeout
+    transport.timeout = timeout * ALIGNING
+    try:
+        yield
+    finally:
+        transport.timeout = timeout
+
+
+def expect_alike(described: Mapping[str, Description], agreed: str) -> None:
+    """Raise where a party runs other software, or under another agreement."""
+    own = _release(f"unlabel {__version__}")
+    for party, told in described.items():
+        if _release(told.software) != own:
+            raise RunError(
+                f"Party '{party}' runs {told.software[:40] or 'an older release'}, and this is "
+                f"unlabel {__version__}; upgrade the older side."
+            )
+        if told.agreed != agreed:
+            raise RunError(
+                f"Party '{party}' works under agreement {told.agreed[:12] or 'none'}, and this kit "
+                f"under {agreed[:12]}; take the kits of one `unlabel federation init`."
+            )
+
+
+def _release(software: str) -> tuple[str, ...]:
+    """Return what must be the same on both sides: all but the last number of a version."""
+    return tuple(software.split(".")[:2])
+
+
+def keep_table(kit: Kit, table: Path) -> None:
+    """Remember where the party's table lies."""
+    kit.prepare()
+    write_atomically(kit.state / DATA, f"{table.resolve()}\n".encode(), mode=OWNER_ONLY)
+
+
+def table_of(kit: Kit) -> Path:
+    """Return where the party's table lies, as it was last started."""
+    try:
+        return Path((kit.state / DATA).read_text(encoding="utf-8").strip())
+    except OSError as error:
+        raise RunError(
+            f"Kit '{kit.folder}' knows no table yet; run `unlabel party start {kit.folder} --data "
+            f"TABLE` first."
+        ) from error

@@ -1,0 +1,59 @@
+"""Predictions in a federation: of its own test rows, or of new people by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from unlabel.align import align
+from unlabel.align.psi import Watch, watch_nothing
+from unlabel.data import ACTIVE, read_table
+from unlabel.errors import SettingsError
+from unlabel.federation import Predictions
+from unlabel.operate.standin import Among
+from unlabel.train.loading import table_features
+
+if TYPE_CHECKING:
+    from unlabel.operate.connect import FarFederation
+
+
+def new_table(tables: Mapping[str, str | Path]) -> Path:
+    """Return the file of new people, which only the active party gives."""
+    for name in tables:
+        if name != ACTIVE:
+            raise SettingsError(
+                f"Expected a table of party '{ACTIVE}' alone but got one of '{name}', which finds "
+                f"new people in its own table; give --table {ACTIVE}=FILE."
+            )
+    return Path(tables[ACTIVE])
+
+
+def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_nothing) -> Predictions:
+    """Predict the people in a file whom every party that is there knows.
+
+    The file holds ids, and the active party's own features if it has any. Who of them a passive
+    party knows is found out as in an alignment: it learns how many were asked for, and whom of
+    its own people all parties have. `Policy.max_new` bounds how many it takes.
+    """
+    active = federation.config.active
+    assert active is not None
+    own = read_table(path, id_column=active.id, features=active.features)
+    courier = federation.courier
+    there = [party for party in courier.transport.parties if party not in courier.absent]
+    with federation.longer_calls():
+        found = align(
+            Among(courier.transport, there),
+            own.ids,
+            federation.config.align,
+            table="new",
+            watch=watch,
+            column=active.id,
+        )
+    people = own.take(found.positions)
+    federation.hand_over("new", table_features({ACTIVE: people}))
+    named = federation.named(people.ids, torch.arange(len(people.ids)), "new")
+    return replace(named, unknown=len(own.ids) - len(people.ids))

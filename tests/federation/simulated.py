@@ -1,0 +1,95 @@
+"""The engine's simulator in place of a provisioned federation: same job, same bridges, same lines.
+
+    python simulated.py WORKSPACE PARTY ...
+
+runs the one job there is in NVIDIA FLARE's `SimEnv`; `UNLABEL_LINKS` says where the lines are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import IO, Any
+
+from unlabel.link import LINKS
+from unlabel.operate.courier import Courier
+
+#: What the simulator calls every job.
+SIMULATED = "simulate_job"
+
+
+class SimulatedSession:
+    """What a courier asks of the engine, with a simulation behind it."""
+
+    def __init__(self, folder: Path, links: Path, parties: Sequence[str]) -> None:
+        self._folder = folder
+        self._links = links
+        self._parties = list(parties)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def get_connected_client_list(self) -> list[Any]:
+        """Return the parties, who are there as soon as there is a job."""
+        now = time.time()
+        return [SimpleNamespace(name=party, last_connect_time=now) for party in self._parties]
+
+    def list_jobs(self, **_: object) -> list[dict[str, str]]:
+        """Return the jobs of earlier commands: none."""
+        return []
+
+    def submit_job(self, path: str) -> str:
+        """Run the job, in a process of its own."""
+        with (self._folder / "simulator.log").open("wb") as said:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(self._folder / "workspace"), *self._parties],
+                env={**os.environ, LINKS: str(self._links)},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+        return SIMULATED
+
+    def abort_job(self, job: str) -> None:
+        """End the simulation and all it started."""
+        self.close()
+
+    def close(self) -> None:
+        """Wait for the simulation to see that its line is closed; end it where it does not."""
+        if self._process is not None:
+            try:
+                self._process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+
+
+class SimulatedCourier(Courier):
+    """A courier whose jobs are simulations."""
+
+    def __init__(self, folder: Path, links: Path, parties: Sequence[str]) -> None:
+        super().__init__(folder, links, parties, timeout=60.0)
+        self._simulated = SimulatedSession(folder, links, parties)
+
+    def _engine_session(self) -> Any:
+        self._session = self._simulated
+        return self._session
+
+
+def simulate(workspace: str, parties: list[str], said: IO[str] = sys.stderr) -> None:
+    """Run the job to its end."""
+    from nvflare.recipe import SimEnv
+
+    from unlabel.operate.job import recipe
+
+    recipe(len(parties)).execute(SimEnv(clients=parties, workspace_root=workspace))
+    print("The simulation has ended.", file=said)
+
+
+if __name__ == "__main__":
+    simulate(sys.argv[1], sys.argv[2:])

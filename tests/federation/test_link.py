@@ -1,0 +1,288 @@
+"""Lines between the processes of one house: who may enter, and what a broken one does."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Client
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from unlabel.errors import PartyLost, RunError, WireError
+from unlabel.operate import bridge
+from unlabel.operate.bridge import SERVER, PassiveBridge, ask
+from unlabel.operate.office import Office
+from unlabel.wire import Describe, Description, encode
+from unlabel.wire.flare import FlareTransport
+from unlabel.link import KEY, LINKS, call, links_folder, listen, make_key, pack, unpack
+
+NAME = "shop"
+
+
+class Echo:
+    """A party that says which of its requests this is."""
+
+    def __init__(self) -> None:
+        self.asked: list[bytes] = []
+
+    def handle(self, message: Any) -> Any:
+        raise NotImplementedError
+
+    def serve(self, data: bytes) -> bytes:
+        self.asked.append(data)
+        return b"%d:%s" % (len(self.asked), data)
+
+
+@pytest.fixture
+def links() -> Iterator[Path]:
+    # pytest's own folders can be too deep for a socket.
+    with tempfile.TemporaryDirectory(prefix="unlabel-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def office(links: Path) -> Iterator[Office]:
+    office = Office(Echo(), links, NAME)
+    serving = threading.Thread(target=office.serve, daemon=True)
+    serving.start()
+    yield office
+    office.close()
+    serving.join(timeout=10)
+    assert not serving.is_alive()
+
+
+@pytest.fixture
+def caller(links: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Say to the bridge who calls it, as the engine does."""
+    monkeypatch.setenv(LINKS, str(links))
+
+    def set_caller(name: str) -> None:
+        monkeypatch.setattr(bridge, "collab", SimpleNamespace(caller=name, site_name=NAME))
+
+    set_caller(SERVER)
+    return set_caller
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_nobody_else_may_enter_the_folder_of_lines(tmp_path: Path) -> None:
+    folder = links_folder(tmp_path)
+    for path in (folder, folder.parent):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+        assert path.stat().st_uid == os.getuid()
+    assert links_folder(tmp_path) == folder
+    make_key(folder)
+    assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
+    folder.chmod(0o755)
+    with pytest.raises(RunError, match="open to other users"):
+        links_folder(tmp_path)
+
+
+def test_houses_have_lines_of_their_own(tmp_path: Path) -> None:
+    assert links_folder(tmp_path / "a") != links_folder(tmp_path / "b")
+
+
+def test_all_who_come_at_once_get_one_key(links: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        keys = list(pool.map(lambda _: make_key(links), range(8)))
+    assert len(set(keys)) == 1
+    assert len(keys[0]) == 32
+    assert [path.name for path in links.iterdir()] == [KEY]
+
+
+def test_a_wrong_key_is_refused_and_does_no_harm(office: Office, links: Path) -> None:
+    with pytest.raises(AuthenticationError):
+        Client(str(links / f"{NAME}.sock"), family="AF_UNIX", authkey=b"guessed")
+    assert office.jobs == 0
+    with contextlib.closing(call(links, NAME)) as line:
+        line.send_bytes(b"hello")
+        assert line.recv_bytes() == b"1:hello"
+
+
+def test_the_newest_line_wins(office: Office, links: Path) -> None:
+    old = call(links, NAME)
+    old.send_bytes(b"a")
+    assert old.recv_bytes() == b"1:a"
+    new = call(links, NAME)
+    new.send_bytes(b"b")
+    assert new.recv_bytes() == b"2:b"
+    # What a job that was given up hands in late must not reach the party.
+    with contextlib.suppress(OSError):
+        old.send_bytes(b"late")
+    with pytest.raises((EOFError, OSError)):
+        old.recv_bytes()
+    new.send_bytes(b"c")
+    assert new.recv_bytes() == b"3:c"
+    assert (office.party.asked, office.jobs) == ([b"a", b"b", b"c"], 2)  # type: ignore[attr-defined]
+    old.close()
+    new.close()
+
+
+def test_the_active_party_is_answered(office: Office, caller: Callable[[str], None]) -> None:
+    assert PassiveBridge().serve(b"hello") == b"1:hello"
+
+
+@pytest.mark.parametrize("other", ["loan", "shop", "", "Server", "server.1"])
+def test_other_parties_are_not_answered(
+    office: Office, caller: Callable[[str], None], other: str
+) -> None:
+    bridge = PassiveBridge()
+    caller(other)
+    with pytest.raises(WireError, match="only the active party"):
+        bridge.serve(b"hello")
+    assert office.party.asked == []  # type: ignore[attr-defined]
+
+
+def test_only_bytes_are_passed_on(office: Office, caller: Callable[[str], None]) -> None:
+    with pytest.raises(WireError, match="bytes"):
+        PassiveBridge().serve({"a": 1})
+    assert office.party.asked == []  # type: ignore[attr-defined]
+
+
+def test_a_job_ends_with_the_process_it_began_with(
+    links: Path, caller: Callable[[str], None]
+) -> None:
+    """A party that was started anew has other weights; the old job must not reach it."""
+    first = Office(Echo(), links, NAME)
+    threading.Thread(target=first.serve, daemon=True).start()
+    bridge = PassiveBridge()
+    assert bridge.serve(b"a") == b"1:a"
+    first.close()
+    second = Office(Echo(), links, NAME)
+    threading.Thread(target=second.serve, daemon=True).start()
+    try:
+        for _ in range(2):
+            with pytest.raises(WireError, match="has ended"):
+                bridge.serve(b"b")
+        assert second.party.asked == []  # type: ignore[attr-defined]
+        assert PassiveBridge().serve(b"c") == b"1:c"
+    finally:
+        second.close()
+
+
+def test_a_party_that_does_not_run_is_said_to(links: Path, caller: Callable[[str], None]) -> None:
+    with pytest.raises(WireError, match="not running"):
+        PassiveBridge().serve(b"a")
+
+
+class Proxy:
+    """A party as the engine's server sees it."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+
+    def __call__(self, timeout: float) -> Proxy:
+        return self
+
+    def serve(self, request: bytes) -> Any:
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+def test_whoever_does_not_answer_is_named_with_the_reason() -> None:
+    proxies = {
+        "a": Proxy(b"fine"),
+        "b": Proxy(TimeoutError("too slow\nand more")),
+        "c": Proxy({"not": "bytes"}),
+        "d": Proxy(KeyError()),
+    }
+    with ThreadPoolExecutor(4) as pool:
+        frame = ask(pool, proxies, dict.fromkeys("abcde", b"?"), 1.0)
+    header, answers = unpack(frame)
+    assert answers == {"a": b"fine"}
+    assert header["lost"] == {
+        "b": "too slow",
+        "c": "it answered with dict in place of bytes",
+        "d": "KeyError",
+        "e": "it has not joined this job",
+    }
+
+
+def job(links: Path, answer: Callable[[dict[str, bytes]], bytes | None]) -> threading.Thread:
+    """Play the job's process: answer each request, or hang up where there is no answer."""
+
+    def run() -> None:
+        with contextlib.closing(call(links, "active")) as line:
+            while True:
+                try:
+                    _, requests = unpack(line.recv_bytes())
+                except (EOFError, OSError):
+                    return
+                frame = answer(requests)
+                if frame is None:
+                    return
+                line.send_bytes(frame)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "lost"),
+    [
+        (lambda _: None, "job ended", []),
+        (lambda r: pack({"a": r["a"]}), "'b' did not answer within 5 seconds", ["b"]),
+        (
+            lambda _: pack({}, lost={"a": "gone fishing"}),
+            "'a' and 'b' did not answer within 5 seconds (gone fishing)",
+            ["a", "b"],
+        ),
+    ],
+)
+def test_answers_are_counted(
+    links: Path,
+    answer: Callable[[dict[str, bytes]], bytes | None],
+    words: str,
+    lost: list[str],
+) -> None:
+    listener = listen(links, "active")
+    thread = job(links, answer)
+    transport = FlareTransport(["a", "b"], timeout=5.0)
+    transport.renew(listener.accept())
+    with pytest.raises(PartyLost) as caught:
+        transport.exchange({"a": Describe(0), "b": Describe(0)})
+    assert words in str(caught.value)
+    assert list(caught.value.parties) == lost
+    # The job is of no use any more, whoever was lost.
+    with pytest.raises(PartyLost, match=re.escape(words)):
+        transport.exchange({"a": Describe(0)})
+    thread.join(timeout=10)
+    listener.close()
+
+
+def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
+    listener = listen(links, "active")
+    told = encode(Description(0, 3, 4, (), 5))
+    thread = job(links, lambda r: pack({"a": told, "b": b"rubbish"}))
+    transport = FlareTransport(["a", "b"], timeout=5.0)
+    transport.renew(listener.accept())
+    with pytest.raises(WireError, match="Party 'b' sent no message"):
+        transport.exchange({"a": Describe(0), "b": Describe(0)})
+    transport.renew(None)
+    thread.join(timeout=10)
+    listener.close()
+
+
+@pytest.mark.parametrize("cut", [0, 3, 10, -1])
+def test_a_frame_that_broke_off_is_refused(cut: int) -> None:
+    frame = pack({"a": b"12345"}, timeout=1.0)
+    with pytest.raises(WireError, match="line between two processes"):
+        unpack(frame[:cut])
