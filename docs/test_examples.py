@@ -54,7 +54,8 @@ def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
     for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
         named = FILE.match(text)
         if named:
-            target = tmp_path / named[1]
+            target = (tmp_path / named[1]).resolve()
+            assert target.is_relative_to(tmp_path.resolve()), f"{named[1]} lies elsewhere"
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text)
         commands: list[Any] = []

@@ -53,6 +53,10 @@ DEFAULT_METHOD = "hidden"
 #: What each mode takes where no method is named.
 MODE_METHODS = {"open": "renormalise", "deep": "deep", "hidden": "hidden"}
 PEOPLE_METHOD = "people"
+NO_FILES = (
+    "Files of public samples would have to lie with every party; leave `public` out: in a "
+    "federation the rows set aside before training are taken."
+)
 NEEDS_FOLDER = "A federation in memory keeps no versions; give it a folder for this."
 
 
@@ -416,10 +420,7 @@ def _public(federation: Federation, path: str | Path | None, per_label: int) -> 
     known = [str(text) for text in holdings.ids.tolist()]
     if path is not None:
         if federation.far:
-            raise SettingsError(
-                "Files of public samples would have to lie with every party; leave `public` out: "
-                "in a federation the rows set aside before training are taken."
-            )
+            raise SettingsError(NO_FILES)
         features, labels, ids = read_public(federation.config, Path(path), holdings.names)
         federation.hand_over("public", features)
         rows = torch.arange(len(labels))

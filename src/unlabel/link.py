@@ -35,6 +35,8 @@ ACTIVE_LINE = "active"
 #: Where the engine's processes find the lines of their house.
 LINKS = "UNLABEL_LINKS"
 KEY = "link.key"
+#: Bytes of the longest path of a socket; some systems take no more.
+LONGEST_PATH = 100
 _LENGTH = struct.Struct(">I")
 
 
@@ -67,20 +69,24 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     return header, parts
 
 
-def links_folder(state: Path) -> Path:
-    """Return the folder of a house's sockets, which no other user may enter.
+def links_folder(state: Path, name: str) -> Path:
+    """Return the folder of the socket of a house, by its name, which no other user may enter.
 
-    It lies among the temporary files, under a name that follows from the house's own folder: a
-    socket's path may have about a hundred characters, and a house can lie deeper than that.
+    A socket's path may have about a hundred characters. Where a house lies deeper than that, the
+    folder lies among the temporary files, under a name that follows from the house's own.
     """
-    name = hashlib.sha256(str(state.resolve()).encode()).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"unlabel-{os.getuid()}" / name
-    for path in (folder.parent, folder):
-        path.mkdir(mode=0o700, exist_ok=True)
+    state = state.resolve()
+    if len(os.fsencode(state / "links" / f"{name}.sock")) <= LONGEST_PATH:
+        needed = [state / "links"]
+    else:
+        ours = Path(tempfile.gettempdir()) / f"unlabel-{os.getuid()}"
+        needed = [ours, ours / hashlib.sha256(os.fsencode(state)).hexdigest()[:16]]
+    for path in needed:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = path.stat()
         if held.st_uid != os.getuid() or held.st_mode & 0o077:
             raise RunError(f"'{path}' is open to other users; remove it and start again.")
-    return folder
+    return needed[-1]
 
 
 def make_key(folder: Path) -> bytes:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
-from federation.conftest import Running
-from federation.small_houses import PARTIES, Course, local_config, run_course
-
-from unlabel import Federation
+from federation.small_houses import PARTIES, Course
 
 EVENTS = ("trained", "hidden", "ascent")
-
-
-@pytest.fixture(scope="module")
-def encoded_course(
-    running: Running, tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Course:
-    """What the course of events makes of parties in one process that encode every message."""
-    folder = tmp_path_factory.mktemp("encoded") / "run"
-    federation = Federation.create(local_config(running.kits, tables), folder, encoded=True)
-    return run_course(federation, {name: folder / name for name in PARTIES})
 
 
 @pytest.mark.parametrize("way", ["encoded", "simulated", "provisioned"])
@@ -35,7 +20,8 @@ def test_every_way_to_the_parties_ends_in_the_same_weights(
             found, expected = course[event][party], local_course[event][party]
             assert found.keys() == expected.keys()
             for name, tensor in expected.items():
-                assert torch.equal(found[name], tensor), (event, party, name)
+                # In another process a sum may begin at another address, and round otherwise.
+                torch.testing.assert_close(found[name], tensor, rtol=1e-6, atol=1e-8)
 
 
 def test_the_course_moves_what_it_should(local_course: Course) -> None:

@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 
 from unlabel.errors import PartyLost, RunError, WireError
+from unlabel.link import KEY, LINKS, call, links_folder, listen, make_key, pack, unpack
 from unlabel.operate import bridge
 from unlabel.operate.bridge import SERVER, PassiveBridge, ask
 from unlabel.operate.office import Office
 from unlabel.wire import Describe, Description, encode
 from unlabel.wire.flare import FlareTransport
-from unlabel.link import KEY, LINKS, call, links_folder, listen, make_key, pack, unpack
 
 NAME = "shop"
 
@@ -82,20 +82,20 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def test_nobody_else_may_enter_the_folder_of_lines(tmp_path: Path) -> None:
-    folder = links_folder(tmp_path)
+    folder = links_folder(tmp_path, "shop")
     for path in (folder, folder.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
         assert path.stat().st_uid == os.getuid()
-    assert links_folder(tmp_path) == folder
+    assert links_folder(tmp_path, "shop") == folder
     make_key(folder)
     assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
     folder.chmod(0o755)
     with pytest.raises(RunError, match="open to other users"):
-        links_folder(tmp_path)
+        links_folder(tmp_path, "shop")
 
 
 def test_houses_have_lines_of_their_own(tmp_path: Path) -> None:
-    assert links_folder(tmp_path / "a") != links_folder(tmp_path / "b")
+    assert links_folder(tmp_path / "a", "shop") != links_folder(tmp_path / "b", "shop")
 
 
 def test_all_who_come_at_once_get_one_key(links: Path) -> None:
@@ -271,7 +271,7 @@ def test_answers_are_counted(
 def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
     listener = listen(links, "active")
     told = encode(Description(0, 3, 4, (), 5))
-    thread = job(links, lambda r: pack({"a": told, "b": b"rubbish"}))
+    thread = job(links, lambda _: pack({"a": told, "b": b"rubbish"}))
     transport = FlareTransport(["a", "b"], timeout=5.0)
     transport.renew(listener.accept())
     with pytest.raises(WireError, match="Party 'b' sent no message"):
@@ -286,3 +286,13 @@ def test_a_frame_that_broke_off_is_refused(cut: int) -> None:
     frame = pack({"a": b"12345"}, timeout=1.0)
     with pytest.raises(WireError, match="line between two processes"):
         unpack(frame[:cut])
+
+
+def test_a_house_that_lies_deep_has_its_socket_elsewhere(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as short:
+        state = Path(short) / "state"
+        assert links_folder(state, "shop") == (state / "links").resolve()
+    deep = tmp_path / ("d" * 90)
+    assert links_folder(deep, "shop").parent.name.startswith("unlabel-")
+    with contextlib.closing(listen(links_folder(deep, "shop"), "shop")):
+        pass  # its path is short enough to listen on

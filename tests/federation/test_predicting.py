@@ -248,6 +248,18 @@ def test_means_of_other_weights_go_before_anything_else_is_done(scene: Scene) ->
         assert standin.read(scene.kit.home) is not None
 
 
+def test_means_of_other_weights_do_not_stand_in(scene: Scene) -> None:
+    found = standin.read(scene.kit.home)
+    assert found is not None
+    standin.StandIns(**{**vars(found), "version": found.version - 1}).write(scene.kit.home)
+    scene.down.add("loan")
+    with (
+        pytest.raises(PartyLost, match=r"'loan' is down, and no mean of its newest embeddings"),
+        connected(scene.kit.folder, fewer=True),
+    ):
+        pass
+
+
 def test_where_the_parties_agreed_to_refuse_no_mean_is_kept_and_the_party_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

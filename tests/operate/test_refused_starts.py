@@ -23,8 +23,8 @@ from unlabel.operate import courier
 from unlabel.operate.certificates import Authority, certificate_bytes, key_bytes, make_key
 from unlabel.operate.connect import expect_alike, keep_table
 from unlabel.operate.courier import Courier
-from unlabel.operate.engine import expect_free, port_of
 from unlabel.operate.kit import Kit, member_identity
+from unlabel.operate.port import expect_free, port_of
 from unlabel.wire import Description
 
 DAY = datetime.timedelta(days=1)
@@ -130,6 +130,11 @@ def test_a_run_is_named_once(current: Path, verb: str) -> None:
 def test_a_federation_trains_as_was_agreed(current: Path, flags: tuple[str, ...]) -> None:
     sentence = refused(current, "train", "--federation", current / "active", *flags)
     assert sentence.startswith("A federation trains as its parties agreed; with --federation")
+
+
+def test_nothing_is_queued_in_a_federation(current: Path) -> None:
+    words = ("--federation", current / "active", "--label", "3", "--queue")
+    assert "leave --queue out" in refused(current, "forget", *words)
 
 
 def test_a_command_before_the_first_start_says_what_to_run(current: Path) -> None:

@@ -64,7 +64,8 @@ class Town:
             pass
         self.neighbours.stop()
         for name, kit in self.kits.items():
-            shutil.copytree(kit / "state", self.place / "beginning" / name)
+            beginning = self.place / "beginning" / name
+            shutil.copytree(kit / "state", beginning, ignore=shutil.ignore_patterns("links"))
 
     def live(self, planned: Callable[[str], list[Kill]], life: Life) -> Life:
         """Live one round: train, forget, commit, purge."""

@@ -136,7 +136,8 @@ def _compared(found: Rig, settings: WireSettings, kib: int, say: Say) -> dict[st
                 ours.append(_ours(found, parties, message, settings.block))
             else:
                 bare.append(found.bare(parties, request, settings.block))
-    every, plain = sum(ours, []), sum(bare, [])
+    every = [seconds for block in ours for seconds in block]
+    plain = [seconds for block in bare for seconds in block]
     pairs = [median(a) / median(b) for a, b in zip(ours, bare, strict=True)]
     return {
         "kib": kib,

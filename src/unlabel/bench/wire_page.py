@@ -83,34 +83,24 @@ def _round_trips(result: dict[str, Any]) -> list[list[str]]:
 
 
 def _by_parties(lines: list[dict[str, Any]]) -> list[list[str]]:
-    rows = [["size", "parties", "median", "p90", "processor", "least", "median / least"]]
-    for line in lines:
-        rows.append(
-            [
-                *_size(line),
-                *_times(line),
-                _ms(line["processor_ms"]),
-                _ms(line["least_ms"]),
-                f"{line['over_least']:.2f}",
-            ]
-        )
-    return rows
+    head = ["size", "parties", "median", "p90", "processor", "least", "median / least"]
+    return [head, *(_of_parties(line) for line in lines)]
+
+
+def _of_parties(line: dict[str, Any]) -> list[str]:
+    processor, least = _ms(line["processor_ms"]), _ms(line["least_ms"])
+    return [*_size(line), *_times(line), processor, least, f"{line['over_least']:.2f}"]
 
 
 def _half(lines: list[dict[str, Any]]) -> list[list[str]]:
-    rows = [["data", "sent", "to parties", "from parties", "test accuracy", "by seed"]]
-    for line in lines:
-        rows.append(
-            [
-                line["data"],
-                line["sent"],
-                f"{line['to_parties']:,} B",
-                f"{line['from_parties']:,} B",
-                f"{line['accuracy']:.2%}",
-                ", ".join(f"{value:.2%}" for value in line["accuracies"]),
-            ]
-        )
-    return rows
+    head = ["data", "sent", "to parties", "from parties", "test accuracy", "by seed"]
+    return [head, *(_of_sending(line) for line in lines)]
+
+
+def _of_sending(line: dict[str, Any]) -> list[str]:
+    by_seed = ", ".join(f"{value:.2%}" for value in line["accuracies"])
+    sizes = [f"{line['to_parties']:,} B", f"{line['from_parties']:,} B"]
+    return [line["data"], line["sent"], *sizes, f"{line['accuracy']:.2%}", by_seed]
 
 
 def _size(line: dict[str, Any]) -> list[str]:

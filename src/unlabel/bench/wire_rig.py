@@ -24,8 +24,6 @@ STARTS, ENDS = 60.0, 20.0
 #: Seconds that one call may take.
 TIMEOUT = 60.0
 
-__all__ = ["Rig", "rig"]
-
 
 @dataclass(frozen=True)
 class Rig:
@@ -77,7 +75,7 @@ def rig(folder: Path, parties: int) -> Iterator[Rig]:
         stack.callback(engine.stop)
         engine.start()
         for house in houses:
-            _wait(house, folder)
+            _wait(house)
         courier = Courier(
             active.admin, active.links, names, timeout=TIMEOUT, job=write_measuring_job
         )
@@ -127,7 +125,7 @@ def _house(kit: Path) -> Iterator[subprocess.Popen[bytes]]:
             process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], folder: Path) -> None:
+def _wait(process: subprocess.Popen[bytes]) -> None:
     """Wait until a party serves; raise with its own words where it does not."""
     kit = Path(str(process.args[-1]))  # type: ignore[index]
     log = kit.with_suffix(".log")

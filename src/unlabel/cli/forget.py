@@ -146,7 +146,11 @@ def forget(
     if mode is not None and mode not in get_args(Mode):
         raise SettingsError(unknown("mode", mode, get_args(Mode)))
     target = Target.of(run, federation)
+    if public is not None and target.kit is not None:
+        raise SettingsError(erasure.NO_FILES)  # before a job is started for it
     if queue:
+        if target.kit is not None:
+            raise SettingsError("Slots are for runs in one process; leave --queue out.")
         others = (ids, method, preset, set_, public, few_shot, retained, cover or None)
         flags = (
             *(secret, again, reveal, record, dry_run, commit),

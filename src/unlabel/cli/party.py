@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
-import logging.handlers
 import signal
 import threading
 import time
@@ -24,17 +22,16 @@ from unlabel.cli.output import messages
 from unlabel.data import read_table
 from unlabel.errors import RunError
 from unlabel.operate.asked import Asked
-from unlabel.operate.connect import keep_table
+from unlabel.operate.connect import keep_table, table_of
 from unlabel.operate.engine import Engine
 from unlabel.operate.house import engine_of, open_house
 from unlabel.operate.kit import Kit
+from unlabel.operate.logs import logging_to
 from unlabel.operate.office import Office
 from unlabel.party import Policy
 
 app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
 
-#: Bytes at which a log is put aside, and how many old ones are kept.
-LOG_BYTES, LOGS = 5 * 2**20, 3
 #: Seconds between two lines of the log-like view, where there is no terminal to draw on.
 EVERY = 10.0
 
@@ -56,18 +53,12 @@ def start(
 ) -> None:
     """Take part in a federation: show the policy, then serve what it allows until interrupted."""
     opened = Kit.open(kit)
-    with opened.lock(), _logging(opened):
-        table = data.resolve() if data is not None else _known_table(opened)
+    with opened.lock(), logging_to(opened.logs / "party.log"):
+        table = data.resolve() if data is not None else table_of(opened)
         if opened.is_active:
             _start_active(opened, table, plain=plain)
         else:
             _start_passive(opened, table, plain=plain)
-
-
-def _known_table(kit: Kit) -> Path:
-    from unlabel.operate.connect import table_of
-
-    return table_of(kit)
 
 
 def _start_active(kit: Kit, table: Path, *, plain: bool) -> None:
@@ -152,23 +143,6 @@ def _say(words: str | Text) -> None:
 def _expect_well(engine: Engine) -> None:
     if engine.failed is not None:
         raise RunError(f"{engine.failed} Its log is '{engine.log_file}'.")
-
-
-@contextlib.contextmanager
-def _logging(kit: Kit) -> Iterator[None]:
-    """Write what the party refuses or fails at into its own log."""
-    handler = logging.handlers.RotatingFileHandler(
-        kit.logs / "party.log", maxBytes=LOG_BYTES, backupCount=LOGS
-    )
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger("unlabel")
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        handler.close()
 
 
 def policy_table(name: str, policy: Policy) -> Table:

@@ -23,10 +23,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from unlabel.errors import CheckpointError, ForgetError, WireError
-from unlabel.files import write_atomically, writing
+from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.forget.queue import QUEUE
 from unlabel.forget.request import Forgotten, Request
 from unlabel.forget.spending import ACCOUNT
@@ -39,6 +40,8 @@ STILL_KNOWN = (
     "forgetting that did not happen; roll the request back, or commit it with --force."
 )
 CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
+#: Where the active party notes what it knew of a request when it decided to commit it.
+DECISION = "decision.json"
 NOTHING = "No request is staged; run `unlabel forget` first."
 
 
@@ -167,11 +170,26 @@ class Transaction:
         if facts.get("still_known") and not force:
             raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
+        # Written before anything is decided: a commit that a crash interrupts keeps what it knew.
+        decision = {"request": facts["request"], **({"audit": audit} if audit else {})}
+        write_atomically(self._decision, json.dumps(decision).encode(), mode=OWNER_ONLY)
         self.store.adopt(version, self.store.staged.digest(version))
-        self._finish_commit(version, {"audit": audit} if audit else {})
+        self._finish_commit(version)
         return str(facts["request"])
 
-    def _finish_commit(self, version: int, also: dict[str, Any] | None = None) -> None:
+    @property
+    def _decision(self) -> Path:
+        return self.store.home / "secrets" / DECISION
+
+    def _decided(self, request: str) -> dict[str, Any]:
+        """Return what was known of a request when it was decided to commit it."""
+        try:
+            found = dict(json.loads(self._decision.read_bytes()))
+        except (OSError, ValueError):
+            return {}
+        return found if found.pop("request", None) == request else {}
+
+    def _finish_commit(self, version: int) -> None:
         facts = self.store.facts(version)
         request, digests = facts["request"], facts["parties"]
         # What a silent drop kept its old models in place of goes now.
@@ -183,8 +201,10 @@ class Transaction:
             self.drop_key(request)
         # A purge or later training takes the weights away; what they were can still be attested.
         made = {"version": version, "weights": self.store.change(version)}
-        note = {**facts["note"], **(also or {}), **made, "heads": self._heads()}
+        note = {**facts["note"], **self._decided(request), **made, "heads": self._heads()}
         self.ledger.append(_event(facts), request, note)
+        with writing(self._decision):
+            self._decision.unlink(missing_ok=True)
         self.active.restore(version)
 
     def _heads(self) -> dict[str, str]:
@@ -307,7 +327,7 @@ class Transaction:
         """Remove keys of requests that were not committed, and drafts that a crash left."""
         known = {e.request for e in self.ledger.entries() if e.event == "commit"} | {kept}
         for path in sorted((self.store.home / "secrets").glob("*.json*")):
-            wanted = path.stem in known or path.name in (QUEUE, ACCOUNT)
+            wanted = path.stem in known or path.name in (QUEUE, ACCOUNT, DECISION)
             if path.suffix == ".part" or not wanted:
                 with writing(path):
                     path.unlink()

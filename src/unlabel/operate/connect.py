@@ -21,15 +21,16 @@ from unlabel._version import __version__
 from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE, read_table
-from unlabel.errors import PartyLost, PartyRefused, RunError, SettingsError, WireError
+from unlabel.errors import PartyLost, RunError, SettingsError
 from unlabel.federation import Federation, Predictions
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.forget import Transaction
+from unlabel.operate import standin
 from unlabel.operate.courier import Courier, Said
 from unlabel.operate.kit import Kit
+from unlabel.operate.logs import logging_to
 from unlabel.operate.predicting import new_table, predict_new
-from unlabel.operate.standin import StandIns, StandInTransport, drop_old
-from unlabel.operate.standin import read as read_stand_ins
+from unlabel.operate.standin import StandIns, StandInTransport
 from unlabel.party import describe, own_randomness
 from unlabel.runfolder import write_config
 from unlabel.train import RunConfig
@@ -121,12 +122,6 @@ class FarFederation(Federation):
         with _longer_calls(self.courier.transport):
             yield
 
-    def keep_stand_ins(self, home: Path) -> None:
-        """Keep what answers for a party that is down later on; see `standin`."""
-        self.catch_up(afresh=True)
-        if self.version is not None:
-            StandIns.take(self, self.alignment.digest, self._agreed).write(home)
-
     _agreed: str = ""
 
 
@@ -155,10 +150,10 @@ def connected(
             f"The active party does not run; start it with `unlabel party start {folder}`, and let "
             f"it run while commands are given."
         )
-    with kit.lock("command"):
+    with kit.lock("command"), logging_to(kit.logs / "commands.log"):
         agreed = kit.agreement
         goes_on = agreed.predict.missing == "without"
-        kept = read_stand_ins(kit.home) if fewer and goes_on else None
+        kept = standin.read(kit.home, kit.digest) if fewer and goes_on else None
         courier = Courier(
             kit.admin,
             kit.links,
@@ -169,11 +164,13 @@ def connected(
         )
         try:
             federation = _opened(kit, config, courier, said, watch, kept)
+            if courier.absent:
+                standin.expect_fit(federation, kit.home, courier.absent)
             federation.lasting(lambda: federation.take_up(resume=resume, recovering=recovering))
-            drop_old(federation, kit.home)
+            standin.drop_old(federation, kit.home)
             yield federation
-            if not drop_old(federation, kit.home) and goes_on:
-                _renew(federation, kit.home)
+            if not standin.drop_old(federation, kit.home) and goes_on:
+                standin.renew(federation, kit.home, federation.alignment.digest, kit.digest, said)
         finally:
             courier.close()
 
@@ -231,15 +228,6 @@ def _assembled(
     if not (kit.run / "config.yaml").exists():
         write_config(kit.run, holdings.config)
     return federation
-
-
-def _renew(federation: FarFederation, home: Path) -> None:
-    """Keep the means of the newest version; the command itself is done, whatever comes of it."""
-    try:
-        federation.keep_stand_ins(home)
-    except (PartyLost, PartyRefused, WireError) as error:
-        federation.said(f"{error} Until the next command, `predict` needs every party.")
-        log.warning("%s", error)
 
 
 @contextlib.contextmanager

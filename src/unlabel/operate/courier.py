@@ -214,7 +214,7 @@ class Courier:
             from nvflare.fuel.flare_api.flare_api import new_secure_session
 
             self._session = new_secure_session(
-                LEAD, str(self._admin), timeout=5.0, command_timeout=10.0, auto_login_max_tries=1
+                LEAD, str(self._admin), timeout=10.0, command_timeout=10.0, auto_login_max_tries=1
             )
         return self._session
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib.util
-import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -24,6 +22,7 @@ from pathlib import Path
 
 from unlabel.errors import RunError
 from unlabel.link import LINKS
+from unlabel.operate.port import expect_free, port_of
 from unlabel.operate.tidy import tidy
 
 log = logging.getLogger("unlabel.engine")
@@ -34,6 +33,8 @@ WAITS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 WELL = 60.0
 #: Deaths in a row, each within `WELL` seconds, after which something is wrong for good.
 TRIES = 20
+#: Bytes at which the log is put aside when the engine is started.
+FULL = 5 * 2**20
 #: Seconds between two looks at what past jobs left behind.
 TIDY = 600.0
 #: Lines at the end of the engine's log in which a reason is looked for.
@@ -126,6 +127,9 @@ class Engine:
 
     def _spawn(self) -> None:
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            if self.log_file.stat().st_size > FULL:
+                self.log_file.replace(self.log_file.with_suffix(".log.1"))
         said = self.log_file.open("ab")
         environment = {
             **os.environ,
@@ -231,40 +235,6 @@ def processes_of(folder: Path) -> dict[str, list[int]]:
         if place in line and module and uids is not None and uids.real == own:
             found["parent" if module.endswith("_train") else "job"].append(int(process.info["pid"]))
     return found
-
-
-def port_of(folder: Path) -> int:
-    """Return the port on which the server of a site's folder listens."""
-    path = folder / "startup" / "fed_server.json"
-    try:
-        found = json.loads(path.read_bytes())["servers"][0]["service"]["target"]
-        return int(str(found).rpartition(":")[2])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(f"'{path}' is damaged or missing; take it from the kit anew.") from error
-
-
-def expect_free(port: int, *, patience: float = 0.0) -> None:
-    """Raise where another program listens on a port.
-
-    The engine itself would not notice: it shares its port with whoever is willing to share, and
-    then either of the two gets a part of the calls.
-    """
-    deadline = time.monotonic() + patience
-    while True:
-        with socket.socket() as found:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                found.bind(("", port))
-                found.listen(1)
-            except OSError as error:
-                if time.monotonic() > deadline:
-                    raise RunError(
-                        f"Port {port} cannot be listened on ({error.strerror}); end the program "
-                        f"that uses it, or set the federation up with another `server.port`."
-                    ) from error
-            else:
-                return
-        time.sleep(0.1)
 
 
 def end(processes: list[int]) -> None:

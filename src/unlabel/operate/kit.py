@@ -152,7 +152,7 @@ class Kit:
     @property
     def links(self) -> Path:
         """The folder of the lines between processes of this house."""
-        return links_folder(self.state)
+        return links_folder(self.state, self.name)
 
     @property
     def logs(self) -> Path:

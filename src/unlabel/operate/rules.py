@@ -105,7 +105,12 @@ def log_config() -> dict[str, Any]:
             "errors": rotating("error_log.txt", "ERROR"),
         },
         # Below INFO the engine would write down what it carries.
-        "loggers": {"root": {"level": "INFO", "handlers": ["output", "file", "errors"]}},
+        "loggers": {
+            "root": {"level": "INFO", "handlers": ["output", "file", "errors"]},
+            # It has a line for every call, and a training makes thousands.
+            "nvflare.collab.runtime.cell_dispatcher": {"level": "WARNING"},
+            "nvflare.collab.api.group": {"level": "WARNING"},
+        },
     }
 
 

@@ -25,7 +25,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from unlabel._version import __version__
-from unlabel.errors import PartyLost
+from unlabel.errors import PartyLost, PartyRefused, WireError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.party.active import PREDICTED_ROWS
@@ -106,13 +106,14 @@ class StandIns:
         return (self.version, self.parties) == (version, facts.get("parties"))
 
 
-def read(home: Path) -> StandIns | None:
-    """Return the means that were kept, if they can be read."""
+def read(home: Path, agreed: str = "") -> StandIns | None:
+    """Return the means that were kept, if they can be read and are of this agreement."""
     try:
         with safe_open(str(home / FILE), framework="pt") as file:
             facts = json.loads(file.metadata()["of"])
             means = {name: file.get_tensor(name) for name in facts["parties"]}
-        return StandIns(**facts, means=means)
+        found = StandIns(**facts, means=means)
+        return found if agreed in ("", found.agreed) else None
     except FileNotFoundError:
         return None
     except (OSError, SafetensorError, ValueError, TypeError, KeyError) as error:
@@ -138,6 +139,30 @@ def drop_old(federation: Federation, home: Path) -> bool:
         return True
     remove(home)
     return False
+
+
+def expect_fit(federation: Federation, home: Path, absent: Sequence[str]) -> None:
+    """Raise where nothing of the newest weights stands in for those who are down."""
+    if not drop_old(federation, home):
+        names = " and ".join(f"'{party}'" for party in absent)
+        raise PartyLost(
+            f"Party {names} is down, and no mean of its newest embeddings is kept; wait until it "
+            f"is back.",
+            absent,
+        )
+
+
+def renew(
+    federation: Federation, home: Path, aligned: str, agreed: str, said: Callable[[str], None]
+) -> None:
+    """Keep the means of the newest version; the command before it is done, whatever comes of it."""
+    try:
+        federation.catch_up(afresh=True)
+        if federation.version is not None:
+            StandIns.take(federation, aligned, agreed).write(home)
+    except (PartyLost, PartyRefused, WireError) as error:
+        said(f"{error} Until the next command, `predict` needs every party.")
+        log.warning("%s", error)
 
 
 class StandInTransport(Transport):

@@ -1,0 +1,261 @@
+"""What a provisioned federation refuses, tried on one that runs.
+
+The active party's operator is hostile here: at home all rules of the engine are lifted. Those of
+the passive parties hold all the same, since they stand in their own kits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from federation.conftest import Running
+from federation.small_houses import LABELS, PASSIVE, ROWS, Course, person
+
+from unlabel.data import ACTIVE
+from unlabel.errors import RunError
+from unlabel.operate.certificates import Authority, certificate_bytes, key_bytes, make_key
+from unlabel.operate.engine import Engine
+from unlabel.operate.job import write_job
+from unlabel.operate.kit import LEAD, PARTY, Kit, member_identity
+from unlabel.operate.partyfile import read_party
+
+#: What a client of the engine's HTTP transport says first.
+HELLO = (
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+EVIL = """
+from pathlib import Path
+from nvflare.collab import collab
+
+Path({marker!r}).touch()
+
+
+class Evil:
+    @collab.publish
+    def serve(self, request):
+        return b""
+"""
+
+
+@pytest.fixture(scope="module")
+def session(running: Running) -> Iterator[Any]:
+    """The engine, entered with the credentials of the user who may start jobs."""
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    admin = str(running.kits[ACTIVE] / "admin")
+    found = new_secure_session(LEAD, admin, timeout=20.0)
+    yield found
+    found.close()
+
+
+def change_client(job: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change what a job says that clients are to run."""
+    path = job / "app" / "config" / "config_fed_client.json"
+    found = json.loads(path.read_bytes())
+    change(found)
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+
+def with_code(job: Path, marker: Path) -> None:
+    """Bring a module along that leaves a mark as soon as it is imported."""
+    custom = job / "app" / "custom"
+    custom.mkdir()
+    code = EVIL.format(marker=str(marker))
+    (custom / "evil.py").write_text(code, encoding="utf-8")
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    assert marker.exists(), "the code does nothing, so that it would prove nothing"
+    marker.unlink()
+
+    def change(found: dict[str, Any]) -> None:
+        (client,) = (part for part in found["components"] if part["id"] == "_client")
+        client["path"] = "evil.Evil"
+
+    change_client(job, change)
+
+
+def with_a_class_of_python(job: Path, marker: Path) -> None:
+    """Name a class that every Python has, which starts a program."""
+
+    def change(found: dict[str, Any]) -> None:
+        found["components"].append(
+            {"id": "evil", "path": "subprocess.Popen", "args": {"args": ["touch", str(marker)]}}
+        )
+
+    change_client(job, change)
+
+
+@pytest.mark.parametrize(
+    ("bring", "log", "words"),
+    [
+        (with_code, "engine/log.txt", "{party}: NVFLARE_ERROR: BYOC not permitted"),
+        (with_a_class_of_python, "state/logs/engine.log", "'subprocess.Popen'"),
+    ],
+)
+def test_a_job_that_brings_code_runs_at_no_passive_party(
+    running: Running,
+    session: Any,
+    tmp_path: Path,
+    bring: Callable[[Path, Path], None],
+    log: str,
+    words: str,
+) -> None:
+    job, marker = write_job(tmp_path, len(PASSIVE)), tmp_path / "was-here"
+    bring(job, marker)
+    number = session.submit_job(str(job))
+    wait_for(lambda: str(session.get_job_status(number)).startswith("FINISHED"), 60)
+    assert session.get_job_status(number) != "FINISHED:COMPLETED"
+    assert not marker.exists()
+    # It came as far as the parties, and it is they who refused.
+    for party in PASSIVE:
+        kit = running.kits[ACTIVE if bring is with_code else party]
+        assert words.format(party=party) in (kit / log).read_text(encoding="utf-8")
+
+
+def test_the_server_answers_a_party_with_its_certificate(running: Running) -> None:
+    """Else the refusals below would prove nothing."""
+    startup = running.kits["shop"] / "engine" / "startup"
+    context = trusting(startup / "rootCA.pem")
+    context.load_cert_chain(startup / "client.crt", startup / "client.key")
+    assert answer(running.port, context).startswith(b"HTTP/1.1 ")
+
+
+def test_a_connection_without_a_certificate_is_refused(running: Running) -> None:
+    root = running.kits["shop"] / "engine" / "startup" / "rootCA.pem"
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        answer(running.port, trusting(root))
+
+
+def test_a_connection_without_tls_is_refused(running: Running) -> None:
+    with socket.create_connection(("localhost", running.port), timeout=10) as plain:
+        plain.sendall(HELLO)
+        with contextlib.suppress(ConnectionError):
+            assert not plain.recv(64).startswith(b"HTTP")
+
+
+def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_path: Path) -> None:
+    other, key = Authority.make("small"), make_key()
+    made = other.certify(member_identity("shop"), key.public_key(), 30)
+    (tmp_path / "client.crt").write_bytes(certificate_bytes(made))
+    (tmp_path / "client.key").write_bytes(key_bytes(key))
+    (tmp_path / "root.pem").write_bytes(certificate_bytes(other.certificate))
+    root = running.kits["shop"] / "engine" / "startup" / "rootCA.pem"
+    context = trusting(root)
+    context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        answer(running.port, context)
+    # And a party of that authority does not take this server for its own.
+    with pytest.raises(ssl.SSLCertVerificationError):
+        answer(running.port, trusting(tmp_path / "root.pem"))
+
+
+def test_a_party_cannot_take_the_name_of_another(running: Running, tmp_path: Path) -> None:
+    """The certificate of shop, under the name of loan."""
+    kit = Path(shutil.copytree(running.kits["shop"], tmp_path / "kit"))
+    shutil.rmtree(kit / "state")
+    party = kit / PARTY
+    party.write_text(replace(read_party(party), name="loan").dump(), encoding="utf-8")
+    with pytest.raises(RunError, match="shop"):
+        Kit.open(kit)
+    # Nor does the engine take it in where somebody starts it without asking the kit.
+    settings = kit / "engine" / "startup" / "fed_client.json"
+    settings.write_text(settings.read_text().replace('"shop"', '"loan"'), encoding="utf-8")
+    server = running.kits[ACTIVE] / "engine" / "log.txt"
+    before = server.stat().st_size
+    engine = Engine(
+        kit / "engine", "client", "loan", links=tmp_path, log_file=tmp_path / "engine.log"
+    )
+    engine.start()
+    try:
+        words = "authenticated as 'shop' but claimed endpoint 'loan'"
+        wait_for(lambda: words in server.read_bytes()[before:].decode(), 60)
+    finally:
+        engine.stop()
+    said = server.read_bytes()[before:].decode()
+    assert "New client" not in said
+
+
+def test_what_passes_the_port_can_be_read_by_nobody(
+    running: Running, provisioned_course: Course, local_messages: list[bytes]
+) -> None:
+    streams = running.tap.captured()
+    assert sum(map(len, streams)) > sum(map(len, local_messages)) / 2 > 0
+    marks = telltales(local_messages)
+    for stream in streams:
+        assert not [mark for mark in marks if mark in stream]
+        assert outside_tls(stream) == 0
+
+
+def test_the_marks_are_seen_where_nothing_is_hidden(
+    provisioned_course: Course, local_messages: list[bytes]
+) -> None:
+    """Of the same messages in one process, where they are not enciphered."""
+    marks = telltales(local_messages)
+    assert len(marks) > ROWS
+    seen = [mark for mark in marks if any(mark in message for message in local_messages)]
+    assert b"UNLB" in seen
+    assert len([mark for mark in seen if len(mark) == RUN]) > 10
+    assert all(outside_tls(message) == len(message) for message in local_messages)
+
+
+#: Bytes of a tensor that are looked for in one piece.
+RUN = 64
+
+
+def telltales(messages: list[bytes]) -> list[bytes]:
+    """Return what must not be seen: ids, names of labels, our format, and pieces of tensors."""
+    texts = [*(person(number) for number in range(ROWS)), *LABELS, "safetensors", "unlabel"]
+    runs = {m[-RUN:] for m in messages if len(m) > 8 * RUN and len(set(m[-RUN:])) > 16}
+    return [text.encode() for text in texts] + [b"UNLB"] + sorted(runs)
+
+
+def outside_tls(stream: bytes) -> int:
+    """Return how many bytes of a stream stand in no record of TLS.
+
+    A record is its kind (20 to 23), the version 3.x, a length of at most 2^14 + 256, and so many
+    bytes. The last record may still be under way.
+    """
+    at = 0
+    while at + 5 <= len(stream):
+        kind, major = stream[at], stream[at + 1]
+        length = int.from_bytes(stream[at + 3 : at + 5], "big")
+        if kind not in range(20, 24) or major != 3 or length > 2**14 + 256:
+            return len(stream) - at
+        at += 5 + length
+    return 0
+
+
+def trusting(root: Path) -> ssl.SSLContext:
+    """Return a TLS client that takes a server of one authority, and shows no certificate."""
+    return ssl.create_default_context(cafile=str(root))
+
+
+def answer(port: int, context: ssl.SSLContext) -> bytes:
+    """Return the first words of the server to a client; raise where it refuses to speak."""
+    with (
+        socket.create_connection(("localhost", port), timeout=10) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as line,
+    ):
+        line.sendall(HELLO)
+        said = line.recv(64)
+        if not said:
+            raise ConnectionResetError("closed without a word")
+        return said
+
+
+def wait_for(true: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
