@@ -99,7 +99,16 @@ def test_the_page_tells_every_figure() -> None:
                 "ratio_of_blocks": {"lowest": 1.13, "median": 1.21, "highest": 1.44},
             }
         ],
-        "by_parties": [{**line, "processor_ms": 21.5, "least_ms": 10.75, "over_least": 1.03}],
+        "by_parties": [
+            {
+                **line,
+                "processor_ms": 21.5,
+                "least_ms": 10.75,
+                "over_least": 1.03,
+                "bare_ms": 9.6,
+                "ratio": 1.15,
+            }
+        ],
         "thinking": [],
         "half": [
             {
@@ -117,7 +126,10 @@ def test_the_page_tells_every_figure() -> None:
     assert (
         "| 64 KiB | 2 | 200 | 11.0 ms | 17.0 ms | 9.2 ms | 14.3 ms | 1.20 | 1.13 to 1.44 |" in text
     )
-    assert "| 64 KiB | 3 | 11.0 ms | 17.0 ms | 21.5 ms | 10.8 ms | 1.03 |" in text
+    assert (
+        "| 64 KiB | 3 | 11.0 ms | 17.0 ms | 21.5 ms | 10.8 ms | 1.03 | 9.6 ms (ratio 1.15) |"
+        in text
+    )
     assert "| digits | bf16 | 9,728 B | 8,532 B | 85.00% | 90.00%, 80.00% |" in text
     rows = table(result)
     assert {len(row) for row in rows} == {len(rows[0])}

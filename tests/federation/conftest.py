@@ -141,9 +141,7 @@ def local_messages(encoded_run: tuple[Course, list[bytes]]) -> list[bytes]:
 
 
 @pytest.fixture(scope="session")
-def simulated_course(
-    tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Course]:
+def simulated_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Course:
     """What it makes of parties in this process that are asked through the engine's simulator."""
     folder = tmp_path_factory.mktemp("simulated")
     kits = make_kits(folder, free_port())
@@ -161,4 +159,4 @@ def simulated_course(
         ending.callback(courier.close)
         config = active.run_config(tables[ACTIVE])
         federation = _opened(active, config, courier, print, watch_nothing)
-        yield run_course(federation, homes_of(kits))
+        return run_course(federation, homes_of(kits))

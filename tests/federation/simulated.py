@@ -63,7 +63,7 @@ class SimulatedSession:
         """Wait for the simulation to see that its line is closed; end it where it does not."""
         if self._process is not None:
             try:
-                self._process.wait(timeout=30)
+                self._process.wait(timeout=15)
             except subprocess.TimeoutExpired:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()

@@ -137,11 +137,53 @@ def test_a_connection_without_a_certificate_is_refused(running: Running) -> None
         answer(running.port, trusting(root))
 
 
-def test_a_connection_without_tls_is_refused(running: Running) -> None:
-    with socket.create_connection(("localhost", running.port), timeout=10) as plain:
-        plain.sendall(HELLO)
-        with contextlib.suppress(ConnectionError):
-            assert not plain.recv(64).startswith(b"HTTP")
+def test_every_port_of_the_server_asks_for_a_certificate(
+    running: Running, provisioned_course: Course
+) -> None:
+    """Also the one on which its own processes find each other, and all that is carried passes."""
+    startup = running.kits["shop"] / "engine" / "startup"
+    known = trusting(startup / "rootCA.pem")
+    known.check_hostname = False
+    known.load_cert_chain(startup / "client.crt", startup / "client.key")
+    unknown = trusting(startup / "rootCA.pem")
+    unknown.check_hostname = False
+    ports = set(listening(running.kits[ACTIVE]))
+    assert running.port in ports
+    assert len(ports) > 1
+    for port in ports:
+        assert enters(port, known)
+        assert not enters(port, unknown)
+        assert not enters(port, None)
+
+
+def listening(kit: Path) -> list[int]:
+    """Return the ports on which the engine of a kit listens."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        if str(kit / "engine") in (process.info["cmdline"] or []):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                lines = process.net_connections(kind="tcp")
+                found += [line.laddr.port for line in lines if line.status == psutil.CONN_LISTEN]
+    return found
+
+
+def enters(port: int, context: ssl.SSLContext | None) -> bool:
+    """Return whether a port lets a client stay that says nothing: not where it wants another."""
+    with socket.create_connection(("localhost", port), timeout=10) as plain:
+        try:
+            if context is None:
+                plain.sendall(HELLO)
+                plain.settimeout(3)
+                return bool(plain.recv(64).startswith(b"HTTP"))
+            with context.wrap_socket(plain, server_hostname="localhost") as line:
+                line.settimeout(3)
+                return bool(line.recv(64))
+        except TimeoutError:
+            return True  # it waits for what the client has to say
+        except (ssl.SSLError, ConnectionError):
+            return False
 
 
 def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_path: Path) -> None:
@@ -162,8 +204,8 @@ def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_pat
 
 def test_a_party_cannot_take_the_name_of_another(running: Running, tmp_path: Path) -> None:
     """The certificate of shop, under the name of loan."""
-    kit = Path(shutil.copytree(running.kits["shop"], tmp_path / "kit"))
-    shutil.rmtree(kit / "state")
+    without_state = shutil.ignore_patterns("state")
+    kit = Path(shutil.copytree(running.kits["shop"], tmp_path / "kit", ignore=without_state))
     party = kit / PARTY
     party.write_text(replace(read_party(party), name="loan").dump(), encoding="utf-8")
     with pytest.raises(RunError, match="shop"):

@@ -23,6 +23,8 @@ def test_ours_and_the_bare_call_are_timed_in_one_job_and_parties_answer_side_by_
     assert one["median_ms"] >= 300
     assert two["median_ms"] < 600  # the slowest party, not the sum
     assert all(line["processor_ms"] > 0 for line in found["by_parties"])
+    assert all(line["bare_ms"] > 0 for line in found["by_parties"])
+    assert two["bare_ms"] is None
     json.dumps(found)
 
 

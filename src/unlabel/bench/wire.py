@@ -11,6 +11,8 @@ Parties are asked side by side. What several of them need of the processor grows
 on any machine, so next to the time of a call stands the least that these cores allow:
 
     least(K) = max(time(1), processor time of all processes a call / cores)
+
+and the bare call of as many parties: what both share is the engine's and the machine's.
 """
 
 from __future__ import annotations
@@ -156,7 +158,9 @@ def _by_parties(
 ) -> list[dict[str, Any]]:
     """Return the time and processor time of a call for each number of parties, taken in turns."""
     message = request_of(kib, think)
+    request = encode(message)
     seconds: dict[int, list[float]] = {number: [] for number in settings.parties}
+    bare: dict[int, list[float]] = {number: [] for number in settings.parties}
     worked = dict.fromkeys(settings.parties, 0.0)
     _ours(found, found.parties, message, WARM_UP)
     for turn in range(-(-settings.calls // settings.block)):
@@ -165,6 +169,9 @@ def _by_parties(
             before = found.processor_seconds()
             seconds[number] += _ours(found, found.parties[:number], message, settings.block)
             worked[number] += found.processor_seconds() - before
+            if not think:  # the bare call knows no waiting
+                asked = found.parties[:number]
+                bare[number] += found.bare(asked, request, settings.block)
     alone = median(seconds[min(settings.parties)])
     lines = []
     for number, times in seconds.items():
@@ -180,6 +187,8 @@ def _by_parties(
                 "processor_ms": 1000 * processor,
                 "least_ms": 1000 * least,
                 "over_least": median(times) / least,
+                "bare_ms": 1000 * median(bare[number]) if bare[number] else None,
+                "ratio": median(times) / median(bare[number]) if bare[number] else None,
             }
         )
     return lines

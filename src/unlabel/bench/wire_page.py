@@ -44,7 +44,8 @@ def page(result: dict[str, Any]) -> str:
         "## Several parties",
         "`processor` is the processor time of all processes of the federation a call, and `least` "
         "the larger of the time with the fewest parties and of `processor` spread over all cores: "
-        "no transport can be quicker on this machine.",
+        "no transport can be quicker on this machine. `bare` is the engine's own call of as many "
+        "parties, which grows in the same way.",
         markdown(_by_parties(result["by_parties"])),
     ]
     if result["thinking"]:
@@ -83,13 +84,15 @@ def _round_trips(result: dict[str, Any]) -> list[list[str]]:
 
 
 def _by_parties(lines: list[dict[str, Any]]) -> list[list[str]]:
-    head = ["size", "parties", "median", "p90", "processor", "least", "median / least"]
-    return [head, *(_of_parties(line) for line in lines)]
+    head = ["size", "parties", "median", "p90", "processor", "least", "median / least", "bare"]
+    rows = [head, *(_of_parties(line) for line in lines)]
+    return rows if any(row[-1] for row in rows[1:]) else [row[:-1] for row in rows]
 
 
 def _of_parties(line: dict[str, Any]) -> list[str]:
     processor, least = _ms(line["processor_ms"]), _ms(line["least_ms"])
-    return [*_size(line), *_times(line), processor, least, f"{line['over_least']:.2f}"]
+    bare = "" if line["bare_ms"] is None else f"{_ms(line['bare_ms'])} (ratio {line['ratio']:.2f})"
+    return [*_size(line), *_times(line), processor, least, f"{line['over_least']:.2f}", bare]
 
 
 def _half(lines: list[dict[str, Any]]) -> list[list[str]]:

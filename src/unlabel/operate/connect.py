@@ -89,11 +89,10 @@ class FarFederation(Federation):
         """
         started = time.monotonic()
         for left in reversed(range(TRIES)):
+            self.courier.connect(lost)  # raises where somebody stays away
             try:
-                self.courier.connect(lost)
                 expect_alike(describe(self.active.transport), self._agreed)
-                if not self.courier.absent:  # which only a prediction allows
-                    Transaction(self.active).recover()
+                Transaction(self.active).recover()
                 self.undecided = None
                 self.catch_up(afresh=True)
                 break

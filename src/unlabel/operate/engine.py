@@ -149,7 +149,7 @@ class Engine:
                 env=environment,
                 cwd=self.folder,
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=lambda: end_with_parent(signal.SIGKILL),
             )
         except OSError as error:
             raise RunError(f"The engine cannot be started ({error.strerror}).") from error
@@ -213,10 +213,13 @@ _LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 _PARENT_DEATH_SIGNAL = 1
 
 
-def _end_with_parent() -> None:
-    """Have the engine end with the party: without it there is nobody left to answer."""
+def end_with_parent(number: int) -> None:
+    """Have this process get a signal when the one that started it ends, where the system can.
+
+    An engine without its party has nobody left to answer.
+    """
     if _LIBC is not None:
-        _LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+        _LIBC.prctl(_PARENT_DEATH_SIGNAL, number)
 
 
 def processes_of(folder: Path) -> dict[str, list[int]]:

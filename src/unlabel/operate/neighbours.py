@@ -12,12 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
 from unlabel.errors import RunError
+from unlabel.operate.engine import end_with_parent
 
 #: Seconds for which a party may take until it serves, and until it has ended.
 STARTS, ENDS = 60.0, 20.0
@@ -57,6 +59,8 @@ class Neighbours:
 
     def start(self, party: str) -> None:
         """Start one party."""
+        # The system takes the thread that started a process for its parent.
+        main = threading.main_thread()
         with self.log(party).open("wb") as said:
             self.processes[party] = subprocess.Popen(
                 [
@@ -68,6 +72,7 @@ class Neighbours:
                 stderr=said,
                 env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
                 start_new_session=True,
+                preexec_fn=_end_with_us if threading.current_thread() is main else None,
             )
 
     def wait(self, party: str) -> None:
@@ -97,6 +102,11 @@ class Neighbours:
     def log(self, party: str) -> Path:
         """Return where a party's words go."""
         return self.kits[party].parent / f"{party}.log"
+
+
+def _end_with_us() -> None:
+    """Have a party end also where this process is killed and cannot say goodbye."""
+    end_with_parent(signal.SIGTERM)
 
 
 def free_port() -> int:

@@ -161,6 +161,8 @@ def _site(target: Path, source: Path, authority: Authority, owner: Identity, day
         rules.write_json(local / rules.RESOURCES, rules.resources(role, default))
         rules.write_json(local / rules.AUTHORIZATION, rules.permissions(role))
         rules.write_json(local / rules.LOGS, rules.log_config())
+        if role == "server":
+            rules.write_json(local / rules.INSIDE, rules.inside())
     key = make_key()
     certificate = authority.certify(owner, key.public_key(), days)
     _write(startup / f"{role}.key", key_bytes(key))

@@ -3,6 +3,7 @@
     authorization.json   which right each role of a user has here
     resources.json       which classes a job may name here, and what the engine starts with
     log_config.json      what is logged, and where
+    comm_config.json     how the server's own processes speak to each other
 
 A job may name one class of ours and one of the engine's, both installed, and bring no code. Nobody
 may run shell commands or read files here, a partner's site is not shut down from afar, and no log
@@ -20,6 +21,7 @@ from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.operate.certificates import ROLE
 
 AUTHORIZATION, RESOURCES, LOGS = "authorization.json", "resources.json", "log_config.json"
+INSIDE = "comm_config.json"
 #: The classes that a job may name, at the server and at a client.
 ALLOWED = {
     "server": (
@@ -71,6 +73,20 @@ def resources(role: str, default: dict[str, Any]) -> dict[str, Any]:
         "class_allow_list": list(ALLOWED[role]),
         "allow_log_streaming": False,
         "components": components,
+    }
+
+
+def inside() -> dict[str, Any]:
+    """Return how the server's own processes speak: under TLS, with the server's certificate.
+
+    Out of the box they use a port of the machine that any of its users can join, and everything
+    that is carried passes it in clear. At the other sites little more than signs of life passes
+    such a port, and their certificates cannot be a server's: then one could pass for the server.
+    """
+    resources = {"host": "localhost", "connection_security": "mtls"}
+    return {
+        "allow_adhoc_conns": False,
+        "internal": {"scheme": "tcp", "resources": resources},
     }
 
 
