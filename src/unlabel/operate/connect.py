@@ -92,7 +92,8 @@ class FarFederation(Federation):
             self.courier.connect(lost)  # raises where somebody stays away
             try:
                 expect_alike(describe(self.active.transport), self._agreed)
-                Transaction(self.active).recover()
+                if not self.courier.absent:  # which only a prediction allows
+                    Transaction(self.active).recover()
                 self.undecided = None
                 self.catch_up(afresh=True)
                 break
