@@ -8,7 +8,6 @@ runs the one job there is in NVIDIA FLARE's `SimEnv`; `UNLABEL_LINKS` says where
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -17,8 +16,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import IO, Any
 
+import psutil
+
 from unlabel.link import LINKS
 from unlabel.operate.courier import Courier
+from unlabel.operate.engine import end
 
 #: What the simulator calls every job.
 SIMULATED = "simulate_job"
@@ -41,6 +43,11 @@ class SimulatedSession:
     def list_jobs(self, **_: object) -> list[dict[str, str]]:
         """Return the jobs of earlier commands: none."""
         return []
+
+    def get_job_status(self, job: str) -> str:
+        """Return whether the simulation runs."""
+        gone = self._process is None or self._process.poll() is not None
+        return "FINISHED" if gone else "RUNNING"
 
     def submit_job(self, path: str) -> str:
         """Run the job, in a process of its own."""
@@ -65,7 +72,9 @@ class SimulatedSession:
             try:
                 self._process.wait(timeout=15)
             except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
+                # The simulator starts sessions of its own, which no signal to a group reaches.
+                started = psutil.Process(self._process.pid).children(recursive=True)
+                end([process.pid for process in started] + [self._process.pid])
                 self._process.wait()
 
 

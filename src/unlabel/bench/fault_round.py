@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -27,8 +29,11 @@ PASSIVE = ("left", "right")
 class Town:
     """An active and two passive parties on this machine, over and over from one beginning."""
 
-    def __init__(self, place: Path, *, epochs: int, timeout: float) -> None:
+    def __init__(
+        self, place: Path, *, epochs: int, timeout: float, say: Callable[[str], None]
+    ) -> None:
         self.place = place
+        self.say = say
         self.epochs = epochs
         self.timeout = timeout
 
@@ -174,6 +179,7 @@ class Killer(threading.Thread):
                 kill.noticed = self.fed.losses[losses] - struck
             if len(self.fed.recoveries) > back:
                 kill.recovered = self.fed.recoveries[back]
+            self.town.say(json.dumps(asdict(kill)))
 
     def finish(self) -> None:
         """Wait for the last kill."""

@@ -100,7 +100,7 @@ def _rounds(settings: FaultSettings, place: Path, say: Say) -> dict[str, Any]:
     kinds = [kind.replace("-", " ") for kind in settings.kinds]
     kills: list[Kill] = []
     wrong: list[str] = []
-    with Town(place, epochs=settings.epochs, timeout=settings.timeout) as town:
+    with Town(place, epochs=settings.epochs, timeout=settings.timeout, say=say) as town:
         say("a round without kills")
         expected = town.live(lambda _: [], Life())
         number = 0
@@ -119,10 +119,7 @@ def _rounds(settings: FaultSettings, place: Path, say: Say) -> dict[str, Any]:
                 planned[verb] = some
             say(f"round {number}, {len(kills)} of {settings.kills} kills")
             found = town.live(lambda verb: planned[verb], Life())  # noqa: B023  (used at once)
-            done = [kill for some in planned.values() for kill in some]
-            for kill in done:
-                say(json.dumps(asdict(kill)))
-            kills += done
+            kills += [kill for some in planned.values() for kill in some]
             wrong += _differences(expected, found, number)
     return _summary(settings, kills, wrong, number)
 

@@ -204,8 +204,11 @@ class Courier:
         if self._swept:
             return
         with _engine():
-            for job in self._engine_session().list_jobs(limit=NEWEST, reverse=True):
-                if not str(job.get("status", "")).startswith("FINISHED"):
+            known = self._engine_session().list_jobs(limit=NEWEST, reverse=True)
+        for job in known:
+            if not str(job.get("status", "")).startswith("FINISHED"):
+                # After a killed server jobs count as running that nobody can stop any more.
+                with contextlib.suppress(_EngineAway), _engine():
                     self._engine_session().abort_job(job["job_id"])
         self._swept = True
 
