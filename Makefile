@@ -16,13 +16,13 @@ demo: $(VENV)/.base   ## two parties train together; ends in a table
 
 # Small models are as fast with one thread, and two would spin where others want the cores.
 test: $(VENV)/.dev    ## the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 federation-demo: $(VENV)/.federation   ## three parties in processes of their own, over mutual TLS
 	$(BIN)/unlabel federation demo
 
 federation-test: $(VENV)/.dev $(VENV)/.federation   ## the tests of parties in processes of their own
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -n 2 --dist loadfile
 
 check: lint types test federation-test docs   ## everything that must hold before a commit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import shutil
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from unlabel.auditing import audited
 from unlabel.data import ACTIVE, Features
-from unlabel.errors import CheckpointError, ForgetError, SettingsError, unknown
+from unlabel.errors import CheckpointError, ForgetError, PartyLost, SettingsError, unknown
 from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget import (
     CONTROL,
@@ -261,7 +262,8 @@ def run_request(
                 about={**_about(result), "messages": messages},
             )
         except BaseException:
-            take_back(federation.active, request.id, saved)
+            with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
+                take_back(federation.active, request.id, saved)
             Transaction(federation.active).drop_key(request.id)
             raise
     federation.undecided = Outcome(result, True, federation, gone, saved, made.is_silent())

@@ -43,6 +43,9 @@ from unlabel.train.settings import check_batch
 
 T = TypeVar("T")
 
+#: The version of models that nobody has trained yet.
+BEGINNING = 0
+
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
 #: Settings that may differ from sitting to sitting, since they only say where and how to compute.
@@ -199,7 +202,9 @@ class Federation:
         if not recovering:
             Transaction(self.active).expect_together()
         versions = self.active.common_versions()
-        if versions:
+        if not recovering:
+            self.active.expect_newest(versions)
+        if versions and (resume or recovering or versions[-1] > BEGINNING):
             facts = self.active.facts(versions[-1])
             self._check(facts)
             self.active.restore(versions[-1])

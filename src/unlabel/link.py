@@ -19,6 +19,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 import struct
 import tempfile
 from collections.abc import Mapping
@@ -83,8 +84,9 @@ def links_folder(state: Path, name: str) -> Path:
         needed = [ours, ours / hashlib.sha256(os.fsencode(state)).hexdigest()[:16]]
     for path in needed:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        held = path.stat()
-        if held.st_uid != os.getuid() or held.st_mode & 0o077:
+        held = path.lstat()  # a link to elsewhere is no folder of ours
+        private = stat.S_ISDIR(held.st_mode) and not held.st_mode & 0o077
+        if held.st_uid != os.getuid() or not private:
             raise RunError(f"'{path}' is open to other users; remove it and start again.")
     return needed[-1]
 

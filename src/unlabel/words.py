@@ -58,3 +58,12 @@ def amount(count: float) -> str:
             break
         count /= 1000
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+
+
+def printable(text: str) -> str:
+    """Return somebody else's words without what could move a cursor or begin a line of a log.
+
+    >>> printable("fine\\x1b[2J\\nforged line")
+    'fine?[2J?forged line'
+    """
+    return "".join(mark if mark.isprintable() else "?" for mark in text)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from cli.command_line import in_shell, nothing_written, unlabel
 
-from unlabel.cli.federation_demo import TABLES, settings, write_tables
 from unlabel.data import ACTIVE, read_table
+from unlabel.operate.example import TABLES, settings, write_tables
 from unlabel.operate.federationfile import read_federation
 
 
@@ -51,8 +51,8 @@ def test_the_halves_of_an_image_stand_under_its_id(tmp_path: Path) -> None:
 
 def test_the_settings_are_those_of_a_federation(tmp_path: Path) -> None:
     path = tmp_path / "federation.yaml"
-    path.write_text(settings(8123))
-    assert len(settings(8123).splitlines()) < 10
+    path.write_text(settings(8123, epochs=10))
+    assert len(settings(8123, epochs=10).splitlines()) < 10
     found = read_federation(path)
     assert found.agreement().parties == list(TABLES)
     assert found.server.port == 8123

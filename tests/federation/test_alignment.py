@@ -10,24 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from federation.meeting_parties import (
+    ALL,
+    ANY,
+    BANK,
+    SHOP,
+    answered,
+    ids_of,
+    make,
+    make_all,
+    reason,
+)
 
 from unlabel._version import __version__
 from unlabel.align import Alignment, AlignSettings, People, align
 from unlabel.align.kept import FILE
 from unlabel.align.normal import digest_of
+from unlabel.align.psi import Asker
 from unlabel.data import Features
 from unlabel.data.dataset import Array
 from unlabel.errors import DataError, PartyRefused, WireError
-from unlabel.party import (
-    Bottom,
-    CheckpointStore,
-    OptimiserSettings,
-    PassiveParty,
-    Place,
-    Policy,
-    Stream,
-    describe,
-)
+from unlabel.party import PassiveParty, Policy, describe
 from unlabel.party.passive import Open
 from unlabel.wire import (
     Attest,
@@ -45,10 +48,7 @@ from unlabel.wire import (
     Offered,
     Prepare,
     Recorder,
-    Refused,
-    Restore,
     Save,
-    Saved,
     Standing,
     Status,
     Tune,
@@ -58,60 +58,6 @@ from unlabel.wire import (
     tensors_of,
 )
 from unlabel.wire.messages import PLAIN
-
-ANY = AlignSettings(smallest=1)
-#: Who has whom. All three partners share b, c and d with the bank; e is only the zoo's and bank's.
-BANK = ["c", "a", "d", "b", "e"]
-SHOP = ["x", "d", "c", "b", "a"]
-GYM = ["b", "c", "d", "a", "y1", "y2"]
-ZOO = ["d", "e", "c", "z", "b"]
-ALL = {"shop": SHOP, "gym": GYM, "zoo": ZOO}
-
-
-def make(
-    name: str, ids: Sequence[str], folder: Path | None = None, policy: Policy | None = None
-) -> PassiveParty:
-    """Make a party with one feature a row: the place of the row in its table."""
-    values = torch.arange(float(len(ids)))[:, None]
-    people = People(ids, lambda positions: Features(values[positions]), folder=folder, settings=ANY)
-    bottom = Bottom(
-        torch.nn.Linear(1, 1),
-        people.features(),
-        OptimiserSettings(),
-        stream=Stream(0, name),
-        place=Place(torch.device("cpu")),
-    )
-    return PassiveParty(
-        name,
-        bottom,
-        width=1,
-        policy=policy or Policy(min_common=1),
-        store=CheckpointStore(folder, party=name, model="linear") if folder else None,
-        people=people,
-        agreed="agreed",
-    )
-
-
-def make_all(tables: Mapping[str, Sequence[str]] = ALL) -> dict[str, PassiveParty]:
-    return {name: make(name, ids) for name, ids in tables.items()}
-
-
-def ids_of(party: PassiveParty, ids: Sequence[str], table: str = "main") -> list[str]:
-    """Return the people in a party's table, in its order, by the feature that names their row."""
-    return [ids[int(place)] for place in party.bottom.tables[table].values[:, 0].tolist()]
-
-
-def answered(party: PassiveParty, message: Message, kind: type[Message]) -> Message:
-    answer = party.handle(message)
-    assert isinstance(answer, kind), answer
-    return answer
-
-
-def reason(party: PassiveParty, message: Message) -> str:
-    answer = party.handle(message)
-    assert isinstance(answer, Refused), answer
-    return answer.reason
-
 
 # --- exact ---------------------------------------------------------------------------------
 
@@ -275,7 +221,6 @@ def test_too_few_common_rows_end_it_before_a_partner_learns_anything(
 def test_a_party_that_is_not_aligned_serves_no_rows() -> None:
     party = make("shop", SHOP)
     told = answered(party, Describe(0), Description)
-    assert isinstance(told, Description)
     assert (told.rows, told.aligned) == (0, "")
     answered(party, Status(0), Standing)
     assert "aligned" not in reason(party, Attest(0, "9f"))
@@ -312,8 +257,13 @@ def test_a_partners_policy_is_heard() -> None:
 def test_requests_out_of_order_or_of_another_table_are_refused() -> None:
     party = make("shop", SHOP)
     none = torch.zeros(0, 33, dtype=torch.uint8)
+    asked = Match(0, "main", Asker(BANK).masked)
+    assert "has matched no ids of table 'main'" in reason(party, Offer(0, "main"))
+    answered(party, asked, Matched)
+    assert "has matched no ids of table 'new'" in reason(party, Offer(0, "new"))
     five = answered(party, Offer(0, "main"), Offered)
-    assert isinstance(five, Offered)
+    # One offer a match.
+    assert "has matched no ids of table 'main'" in reason(party, Offer(0, "main"))
     assert "has offered no ids of table 'new'" in reason(party, Common(0, "new", none, none))
     assert "Expected 5 answers" in reason(party, Common(0, "main", none, five.masked[:4]))
     # The key went with the failed attempt.
@@ -416,22 +366,6 @@ def test_a_party_with_another_table_is_not_aligned_any_more(
     assert "not aligned" in reason(other, Embed(0, torch.arange(1), "predict"))
 
 
-def test_versions_belong_to_the_rows_they_were_trained_on(tmp_path: Path) -> None:
-    party = make("shop", SHOP, tmp_path)
-    transport = LocalTransport({"shop": party})
-    first = align(transport, BANK, ANY)
-    answered(party, Prepare(0, torch.arange(4), 1), Done)
-    answered(party, Save(0, 1), Saved)
-    # The same people once more are fine; others are not, and nothing changes.
-    assert align(transport, BANK, ANY).digest == first.digest
-    with pytest.raises(PartyRefused, match="versions that were trained on other rows"):
-        align(transport, BANK[:3], ANY)
-    assert party.people is not None
-    assert party.people.digest == first.digest
-    assert ids_of(party, SHOP) == ["a", "b", "c", "d"]
-    answered(party, Restore(0, 1, ""), Done)
-
-
 def test_an_open_request_is_in_the_way() -> None:
     party = make("shop", SHOP)
     align(LocalTransport({"shop": party}), BANK, ANY)
@@ -463,8 +397,7 @@ def test_a_match_alone_changes_nothing_at_a_party() -> None:
     party = make("shop", SHOP)
     align(LocalTransport({"shop": party}), BANK, ANY)
     before = party.people
-    offered = answered(party, Offer(0, "main"), Offered)
-    assert isinstance(offered, Offered)
-    answered(party, Match(0, "main", offered.masked), Matched)
+    answered(party, Match(0, "main", Asker(BANK).masked), Matched)
+    answered(party, Offer(0, "main"), Offered)
     assert party.people is before
     assert ids_of(party, SHOP) == ["a", "b", "c", "d"]

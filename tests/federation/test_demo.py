@@ -30,6 +30,8 @@ def start(out: Path) -> subprocess.Popen[bytes]:
             stdout=result,
             stderr=said,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
+            # A shell has what it runs in the background ignore Ctrl-C; a person's does not.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
 

@@ -239,9 +239,9 @@ def job(links: Path, answer: Callable[[dict[str, bytes]], bytes | None]) -> thre
     ("answer", "words", "lost"),
     [
         (lambda _: None, "job ended", []),
-        (lambda r: pack({"a": r["a"]}), "'b' did not answer within 5 seconds", ["b"]),
+        (lambda r: pack({"a": r["a"]}, call=1), "'b' did not answer within 5 seconds", ["b"]),
         (
-            lambda _: pack({}, lost={"a": "gone fishing"}),
+            lambda _: pack({}, lost={"a": "gone fishing"}, call=1),
             "'a' and 'b' did not answer within 5 seconds (gone fishing)",
             ["a", "b"],
         ),
@@ -271,7 +271,7 @@ def test_answers_are_counted(
 def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
     listener = listen(links, "active")
     told = encode(Description(0, 3, 4, (), 5))
-    thread = job(links, lambda _: pack({"a": told, "b": b"rubbish"}))
+    thread = job(links, lambda _: pack({"a": told, "b": b"rubbish"}, call=1))
     transport = FlareTransport(["a", "b"], timeout=5.0)
     transport.renew(listener.accept())
     with pytest.raises(WireError, match="Party 'b' sent no message"):

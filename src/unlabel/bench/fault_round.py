@@ -38,11 +38,12 @@ class Town:
         self.timeout = timeout
 
     def __enter__(self) -> Town:
-        from unlabel.operate.example import settings, write_tables
+        from unlabel.operate.example import settings, tables_in, write_tables
         from unlabel.operate.neighbours import Neighbours, free_port
         from unlabel.operate.provision import provision
 
-        tables = write_tables(self.place)
+        write_tables(self.place)
+        tables = tables_in(self.place)
         file = self.place / "federation.yaml"
         more = f"timeout: {self.timeout}\n"
         file.write_text(settings(free_port(), epochs=self.epochs, more=more), encoding="utf-8")

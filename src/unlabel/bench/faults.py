@@ -27,7 +27,7 @@ from unlabel.errors import SettingsError, TrainingError
 #: What is killed: the engine's processes, at a passive party and at the server, and a party itself.
 KINDS = ("client job", "client parent", "server job", "server parent", "party")
 #: How many kills a verb gets in a round.
-KILLS = {"train": 6, "forget": 2, "commit": 2, "purge": 2}
+KILLS = {"train": 4, "forget": 2, "commit": 2, "purge": 2}
 #: Seconds after which a recovery counts as failed.
 LONGEST = 60.0
 LABEL = 3

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn
 
-import numpy as np
-import pandas as pd
 import typer
 import yaml
 from rich.console import Group
@@ -26,20 +24,16 @@ from rich.text import Text
 from unlabel.cli.certificate import CERTIFICATE
 from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.report import REPORT
-from unlabel.data import ACTIVE, load_dataset
+from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.files import write_atomically, writing
+from unlabel.operate.example import TABLES, settings, write_tables
 from unlabel.operate.kit import Kit
 from unlabel.operate.neighbours import Neighbours, free_port
 from unlabel.signing import Signer
 
 FORGOTTEN = "3"
 EPOCHS = 10
-#: Of all images each organisation knows this share, and so many that nobody else knows.
-KNOWN, STRANGERS = 0.95, 60
-#: Columns of pixels that each passive party holds.
-HALVES = {"left": slice(0, 4), "right": slice(4, 8)}
-TABLES = {ACTIVE: "labels.csv"} | {name: f"{name}.csv" for name in HALVES}
 KITS, SETTINGS, KEYS = Path("kits"), "federation.yaml", "keys.yaml"
 RUN = KITS / ACTIVE / "state" / "run"
 
@@ -60,7 +54,7 @@ def demo(
     began = time.monotonic()
     _make_room(out)
     common = write_tables(out)
-    write_atomically(out / SETTINGS, settings(free_port()).encode())
+    write_atomically(out / SETTINGS, settings(free_port(), epochs=EPOCHS).encode())
     stage = Stage(out.resolve(), sys.stderr if json else None)
     with _ending_on_request():
         _play(stage)
@@ -193,43 +187,6 @@ def _make_room(out: Path) -> None:
                 pass
     with writing(out):
         shutil.rmtree(out)
-
-
-def write_tables(folder: Path) -> int:
-    """Write one table an organisation, each with other rows in another order.
-
-    Return how many ids are in all of them.
-    """
-    digits = load_dataset("digits")
-    count = len(digits.y)
-    rng = np.random.default_rng(0)
-    ids = np.array([f"image-{number:04d}" for number in range(count)])
-    common = set(ids.tolist())
-    for name, file in TABLES.items():
-        if name == ACTIVE:
-            columns = {"digit": digits.y}
-        else:
-            pixels = digits.x[:, 0, :, HALVES[name]].reshape(count, -1)
-            columns = {f"pixel{place}": values for place, values in enumerate(pixels.T)}
-        known = pd.DataFrame({"id": ids, **columns}).sample(frac=KNOWN, random_state=rng)
-        strangers = known.sample(STRANGERS, random_state=rng)
-        strangers["id"] = [f"image-{name}-{number}" for number in range(STRANGERS)]
-        common &= set(known["id"])
-        rows = pd.concat([known, strangers]).sample(frac=1, random_state=rng)
-        write_atomically(folder / file, rows.to_csv(index=False).encode())
-    return len(common)
-
-
-def settings(port: int) -> str:
-    """Return what one person writes to set the federation up."""
-    return f"""\
-name: digits
-server: {{host: localhost, port: {port}}}
-active: {{label: digit}}
-passive: [{{name: left}}, {{name: right}}]
-model: {{bottom: mlp}}
-train: {{epochs: {EPOCHS}}}
-"""
 
 
 def _page(found: dict[str, Any], out: Path) -> Group:

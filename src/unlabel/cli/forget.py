@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -167,6 +168,9 @@ def forget(
     name, chosen = _choose(method, preset, mode, people=people)
     made: Method = parse_settings(METHODS.get(name), set_ or [], chosen.method)
 
+    # Drawn once: a partner that leaves and returns is told the same again, not more.
+    key = None if people else secrets.token_hex(32)
+
     def carry_out(opened: Federation) -> Outcome | None:
         task, request = erasure.plan(
             opened,
@@ -180,6 +184,7 @@ def forget(
             cover=cover,
             again=again,
             mode=mode,  # type: ignore[arg-type]
+            key=key,
         )
         expect_fits(task, request, made, name)
         if commit and made.is_control():
@@ -206,7 +211,9 @@ def forget(
 
 def _commit(opened: Federation, outcome: Outcome) -> None:
     """Commit what was staged, unless that was done before a party got lost."""
-    if not erasure.is_committed(opened, outcome.result.request):
+    if erasure.is_committed(opened, outcome.result.request):
+        outcome.staged = False
+    else:
         outcome.commit()
 
 

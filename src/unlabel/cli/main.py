@@ -7,6 +7,7 @@ Exit status: 0 done, 1 could not be done (one sentence on standard error says wh
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Annotated
 
@@ -94,3 +95,18 @@ def main() -> None:
     except KeyboardInterrupt:
         messages.print("Interrupted; a run in a folder goes on with --resume.")
         sys.exit(130)
+
+
+def program() -> None:
+    """Run the command line as a program of its own, which ends when it is done.
+
+    Threads of the engine go on looking for a server that is gone, and would keep it from ending.
+    """
+    try:
+        main()
+    except SystemExit as done:
+        if sys.modules.get("nvflare") is None:
+            raise
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(done.code if isinstance(done.code, int) else int(done.code is not None))

@@ -37,7 +37,15 @@ def status(run: Run = None, federation: Far = None, json: Json = False) -> None:
     for name, stands in standing.items():
         older = ", ".join(str(v) for v in stands.versions[:-1]) or "-"
         head = stands.ledger[:12] or "-"
-        rows.append([name, str(stands.version or "-"), older, stands.staged or "-", head])
+        rows.append(
+            [
+                name,
+                "-" if stands.version is None else str(stands.version),
+                older,
+                stands.staged or "-",
+                head,
+            ]
+        )
     note = "all parties agree" if together else f"the parties differ: unlabel recover {target}"
     print_table(f"Forgotten: {', '.join(forgotten) or 'no label'}", rows, note)
 

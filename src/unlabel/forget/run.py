@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, PartyRefused, UnlabelError, WireError, why
+from unlabel.errors import ForgetError, PartyLost, PartyRefused, UnlabelError, WireError, why
 from unlabel.forget.method import Method, Mode, settings_of
 from unlabel.forget.request import Request
 from unlabel.forget.task import Task, Watch
@@ -112,7 +112,8 @@ def forget(
             after = task.measure(request)
     except BaseException as error:
         active.transport = plain
-        take_back(active, request.id, saved)
+        with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
+            take_back(active, request.id, saved)
         if isinstance(error, UnlabelError) and "finite" in str(error):
             which = f" ({error})" if "norm" in str(error) else ""
             raise ForgetError(
@@ -262,7 +263,7 @@ def _carried_out(method: Method, work: Work, saved: dict[str, dict[str, Tensor]]
     """
     try:
         method.run(work)
-    except (WireError, PartyRefused):
+    except (WireError, PartyRefused, PartyLost):
         raise
     except Exception as error:
         if method.mode() != "hidden":

@@ -47,7 +47,7 @@ class MeasuringBridge(ActiveBridge):
             seconds.append(time.perf_counter() - started)
             if answers.keys() != requests.keys() or any(a != request for a in answers.values()):
                 raise WireError("A bare call did not bring the same bytes back.")
-        return pack({}, seconds=seconds)
+        return pack({}, seconds=seconds, call=header.get("call"))
 
 
 class EchoingBridge(PassiveBridge):

@@ -44,7 +44,8 @@ class ActiveBridge:
             try:
                 line.send_bytes(pack({}, parties=sorted(proxies), job=collab.fl_ctx.get_job_id()))
                 while True:
-                    line.send_bytes(self.answer(pool, proxies, *unpack(line.recv_bytes())))
+                    header, requests = unpack(line.recv_bytes())
+                    line.send_bytes(self.answer(pool, proxies, header, requests))
             except (EOFError, OSError):
                 log.info("the command's process has closed the line")
             finally:
@@ -58,13 +59,20 @@ class ActiveBridge:
         requests: dict[str, bytes],
     ) -> bytes:
         """Return what comes back to one frame."""
-        return ask(pool, proxies, requests, float(header["timeout"]))
+        return ask(pool, proxies, requests, float(header["timeout"]), header.get("call"))
 
 
 def ask(
-    pool: ThreadPoolExecutor, proxies: dict[str, Any], requests: dict[str, bytes], timeout: float
+    pool: ThreadPoolExecutor,
+    proxies: dict[str, Any],
+    requests: dict[str, bytes],
+    timeout: float,
+    number: int | None = None,
 ) -> bytes:
-    """Ask all parties at once; return the answers, and why others are missing."""
+    """Ask all parties at once; return the answers, and why others are missing.
+
+    number  of the question, which the answer repeats
+    """
     waiting: dict[str, Future[bytes]] = {}
     lost: dict[str, str] = {}
     for party, request in requests.items():
@@ -78,7 +86,7 @@ def ask(
             answers[party] = future.result()
         except Exception as error:  # the engine raises what it likes; the reason is all there is
             lost[party] = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return pack(answers, lost=lost)
+    return pack(answers, lost=lost, call=number)
 
 
 def _ask_one(proxy: Any, request: bytes, timeout: float) -> bytes:

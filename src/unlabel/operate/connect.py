@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -21,10 +22,12 @@ from unlabel._version import __version__
 from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE, read_table
+from unlabel.erasure import Outcome
 from unlabel.errors import PartyLost, RunError, SettingsError
 from unlabel.federation import Federation, Predictions
 from unlabel.files import OWNER_ONLY, write_atomically
-from unlabel.forget import Transaction
+from unlabel.forget import Method, Transaction
+from unlabel.forget import Watch as ForgetWatch
 from unlabel.operate import standin
 from unlabel.operate.courier import Courier, Said
 from unlabel.operate.kit import Kit
@@ -33,11 +36,12 @@ from unlabel.operate.predicting import new_table, predict_new
 from unlabel.operate.standin import StandIns, StandInTransport
 from unlabel.party import describe, own_randomness
 from unlabel.runfolder import write_config
-from unlabel.train import RunConfig
+from unlabel.train import Progress, RunConfig, Watcher
 from unlabel.train.assembly import build_active
 from unlabel.train.loading import table_holdings
 from unlabel.wire import Description, Transport
 from unlabel.wire.flare import FlareTransport
+from unlabel.words import printable
 
 log = logging.getLogger("unlabel.federation")
 
@@ -92,7 +96,10 @@ class FarFederation(Federation):
             self.courier.connect(lost)  # raises where somebody stays away
             try:
                 expect_alike(describe(self.active.transport), self._agreed)
-                if not self.courier.absent:  # which only a prediction allows
+                if self.courier.absent:  # which only a prediction allows
+                    assert self.folder is not None
+                    standin.expect_fit(self, self.folder / ACTIVE, self.courier.absent)
+                else:
                     Transaction(self.active).recover()
                 self.undecided = None
                 self.catch_up(afresh=True)
@@ -102,6 +109,32 @@ class FarFederation(Federation):
                     raise
                 lost = again.parties
         self.recoveries.append(time.monotonic() - started)
+
+    def train(
+        self, *, watchers: Sequence[Watcher] = (), reveal: bool = False, **changes: Any
+    ) -> Progress:
+        """Train to the end, whoever gets lost on the way; see `Federation.train`."""
+        train = super().train
+        return self.lasting(lambda: train(watchers=watchers, reveal=reveal, **changes))
+
+    def forget(
+        self,
+        labels: Sequence[str | int] = (),
+        *,
+        ids: Sequence[str] = (),
+        method: str | Method | None = None,
+        watch: ForgetWatch | None = None,
+        reveal: bool = False,
+        **options: Any,
+    ) -> Outcome:
+        """Forget, whoever gets lost on the way; see `Federation.forget`."""
+        forget = super().forget
+        if not ids:
+            # Drawn once: a partner that leaves and returns is told the same again, not more.
+            options.setdefault("key", secrets.token_hex(32))
+        return self.lasting(
+            lambda: forget(labels, ids=ids, method=method, watch=watch, reveal=reveal, **options)
+        )
 
     def predict(
         self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None
@@ -246,8 +279,8 @@ def expect_alike(described: Mapping[str, Description], agreed: str) -> None:
     for party, told in described.items():
         if _release(told.software) != own:
             raise RunError(
-                f"Party '{party}' runs {told.software[:40] or 'an older release'}, and this is "
-                f"unlabel {__version__}; upgrade the older side."
+                f"Party '{party}' runs {printable(told.software[:40]) or 'an older release'}, and "
+                f"this is unlabel {__version__}; upgrade the older side."
             )
         if told.agreed != agreed:
             raise RunError(

@@ -313,6 +313,14 @@ class ActiveParty:
             common &= set(description.versions)
         return tuple(sorted(common))
 
+    def expect_newest(self, versions: Sequence[int]) -> None:
+        """Raise where a party lost the newest version: the active party wrote it last."""
+        own = self.versions_store().versions()
+        if own and own[-1] not in versions:
+            raise CheckpointError(
+                f"A party lost version {own[-1]}; restore its folder from a backup."
+            )
+
     def _embeddings(
         self, rows: Tensor, *, table: str, mode: Mode, step: int
     ) -> tuple[list[Tensor], dict[str, Tensor]]:

@@ -21,6 +21,12 @@ SHAPES = 6
 UNPREPARED = "nothing was prepared or restored yet."
 
 
+def fingerprint(features: Features) -> str:
+    """Return the SHA-256 of features: their shape, then every value in the order of the rows."""
+    values = features.values.cpu().contiguous()
+    return sha256(str(tuple(values.shape)).encode() + values.numpy().tobytes())
+
+
 class Bottom(Learner):
     """A bottom model G_k with the rows it reads: embeddings H_k = G_k(x_k).
 
@@ -60,8 +66,7 @@ class Bottom(Learner):
     def features_digest(self) -> str:
         """Return a fingerprint of the rows the model is trained on."""
         if self._digest is None:
-            values = self.tables["main"].values.cpu().contiguous()
-            self._digest = sha256(str(tuple(values.shape)).encode() + values.numpy().tobytes())
+            self._digest = fingerprint(self.tables["main"])
         return self._digest
 
     def prepare(self, rows: Tensor, steps: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from unlabel.data import ACTIVE
-from unlabel.errors import CheckpointError, DataError, ForgetError, UnlabelError
+from unlabel.errors import CheckpointError, DataError, ForgetError, PartyLost, UnlabelError
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.party.attesting import attestation
 from unlabel.report.blinding import blind_weights, is_blinded
@@ -48,6 +48,8 @@ def gather(
         try:
             # One by one: a party that cannot be reached must not silence the others.
             answer = active.transport.exchange({party: Attest(0, line.request)})[party]
+        except PartyLost:
+            raise  # the way to all of them broke, and they are asked again over another
         except (UnlabelError, OSError, KeyError) as error:
             missing[party] = f"It could not be reached ({_words(str(error))})."
             continue

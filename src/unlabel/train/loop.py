@@ -98,6 +98,7 @@ class Training:
         if self.active.store is None:
             return
         versions = self.active.common_versions()
+        self.active.expect_newest(versions)
         if versions:
             kept = self.active.restore(versions[-1])
             self.progress = Progress.from_facts(kept["progress"])

@@ -16,6 +16,7 @@ from unlabel.link import close, pack, unpack
 from unlabel.wire.codec import decode, encode
 from unlabel.wire.messages import Message
 from unlabel.wire.transport import Transport
+from unlabel.words import printable
 
 #: Seconds that the engine may take beyond the timeout of a call before it counts as lost itself.
 GRACE = 10.0
@@ -31,7 +32,8 @@ class FlareTransport(Transport):
     def __init__(self, parties: Sequence[str], *, timeout: float) -> None:
         self._parties = list(parties)
         self.timeout = timeout
-        self._lost = "The federation is not connected."
+        self._lost = PartyLost("The federation is not connected.")
+        self._calls = 0
         self._line: Connection[bytes, bytes] | None = None
 
     @property
@@ -47,8 +49,8 @@ class FlareTransport(Transport):
     def _lose(self, reason: str, parties: Sequence[str] = ()) -> PartyLost:
         """Give the job up; whoever asks again before there is another hears the same reason."""
         self.renew(None)
-        self._lost = reason
-        return PartyLost(reason, parties)
+        self._lost = PartyLost(reason, parties)
+        return self._lost
 
     def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         """Send all requests at once and wait for every answer, or raise `PartyLost`."""
@@ -70,19 +72,24 @@ class FlareTransport(Transport):
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Hand bytes to the job's process; return what comes back, or raise `PartyLost`."""
         if self._line is None:
-            raise PartyLost(self._lost)
+            raise PartyLost(str(self._lost), self._lost.parties)
+        self._calls += 1
         try:
-            self._line.send_bytes(pack(parts, timeout=timeout, **header))
+            self._line.send_bytes(pack(parts, timeout=timeout, call=self._calls, **header))
             if not self._line.poll(timeout + GRACE):
                 raise EOFError
-            return unpack(self._line.recv_bytes())
+            told, answers = unpack(self._line.recv_bytes())
         except (OSError, EOFError) as error:
             raise self._lose("The engine's job ended while parties were asked.") from error
+        if told.get("call") != self._calls:
+            # Somebody was interrupted between a question and its answer, which comes only now.
+            raise self._lose("An answer came to a question that was asked before.")
+        return told, answers
 
 
 def _lost(parties: Sequence[str], reasons: Mapping[str, str], timeout: float) -> str:
     names = " and ".join(f"'{party}'" for party in parties)
-    said = [str(reasons[party])[:200] for party in parties if party in reasons]
+    said = [printable(str(reasons[party]))[:200] for party in parties if party in reasons]
     detail = f" ({'; '.join(said)})" if said else ""
     word = "Party" if len(parties) == 1 else "Parties"
     return f"{word} {names} did not answer within {timeout:g} seconds{detail}."

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from unlabel.errors import PartyRefused, WireError
 from unlabel.wire.messages import Message, Refused
+from unlabel.words import printable
 
 
 class Transport(ABC):
@@ -44,5 +45,5 @@ class Transport(ABC):
         answers = {party: found[party] for party in requests}
         for party, answer in answers.items():
             if isinstance(answer, Refused):
-                raise PartyRefused(f"Party '{party}' refused: {answer.reason}")
+                raise PartyRefused(f"Party '{party}' refused: {printable(answer.reason)}")
         return answers
