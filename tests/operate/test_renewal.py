@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cli.command_line import nothing_written, unlabel
-from operate.hand_kits import NOW
+from operate.hand_kits import NOW, make_kits
 
 from unlabel.errors import RunError, SettingsError
 from unlabel.operate.certificates import read_certificate
@@ -16,6 +16,11 @@ from unlabel.operate.kit import Kit
 from unlabel.operate.renew import install, renew, request
 
 LATER = NOW + datetime.timedelta(minutes=30)
+OWN_CODE = """\
+active: {label: y}
+passive: [{name: shop, bottom: "ours:deep"}, {name: bank}]
+model: {top: "theirs:wide"}
+"""
 
 
 def keys_in(folder: Path) -> set[bytes]:
@@ -144,6 +149,22 @@ def test_the_commands_say_what_they_did(kits: Path, tmp_path: Path) -> None:
     assert "PassiveBridge" in table.out.replace("\n", "")
     wrong = unlabel("federation", "renew", kits / "authority", "--party", "shp", "--out", out)
     assert "Did you mean 'shop'?" in wrong.sentence
+
+
+def test_show_tells_whose_code_a_party_would_run(kits: Path, tmp_path: Path) -> None:
+    def models(kit: Path) -> object:
+        return unlabel("federation", "show", kit, "--json").json["model"]
+
+    assert models(kits / "shop") == {"bottom": "mlp"}
+    make_kits(tmp_path, OWN_CODE)
+    assert models(tmp_path / "shop") == {"bottom": "ours:deep"}
+    assert models(tmp_path / "bank") == {"bottom": "mlp"}
+    table = unlabel("federation", "show", tmp_path / "shop").out
+    assert "bottom model" in table
+    assert "ours:deep (not unlabel's own" in table
+    # The top model is built at the active party alone.
+    assert "theirs:wide" not in table
+    assert models(tmp_path / "active") == {"bottom": "mlp", "top": "theirs:wide"}
 
 
 def test_show_tells_of_a_kit_that_cannot_be_used(kits: Path) -> None:

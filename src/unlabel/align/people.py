@@ -3,6 +3,10 @@
 The party answers three requests. To `Match` as the side that is asked: it learns how many ids the
 active party has. To `Offer` and `Common` as the side that asks: it learns which of its own ids all
 parties have. Nothing else about anybody's ids reaches it, and its own leave only masked.
+
+They are answered in this order only, once each: what the policy says about `Match` thereby holds
+for all three. One `Match` of n ids leads to n rows at most, and where none is served there are no
+rows either.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from unlabel.align.psi import Answerer, Asker, Watch, library, watch_nothing
 from unlabel.align.settings import AlignSettings
 from unlabel.data import Features
 from unlabel.data.dataset import Array
-from unlabel.errors import PartyRefused, RunError
+from unlabel.errors import CheckpointError, PartyRefused, RunError
 from unlabel.party import PassiveParty, Policy
+from unlabel.party.bottom import fingerprint
 from unlabel.party.protocols import handles
 from unlabel.party.serving import not_written
 from unlabel.wire import Aligned, Common, Match, Matched, Message, Offer, Offered
@@ -57,7 +62,9 @@ class People:
         self.folder = folder
         self._own = digest_of(self.ids)
         self._watch = watch
-        self._offers: dict[str, Asker] = {}
+        # By table: how many ids the last `Match` asked about, and what was offered upon it.
+        self._asked: dict[str, int] = {}
+        self._offers: dict[str, tuple[Asker, int]] = {}
         kept = read(folder, self._own, len(self.ids))
         self.digest = kept.digest if kept else ""
         self.positions = kept.positions if kept else np.empty(0, dtype=np.int64)
@@ -84,22 +91,37 @@ class People:
                 f"most (`policy.max_ids`), not {count}."
             )
         side = Answerer(self.ids, watch=self._watch)
-        return Matched(message.step, side.setup, side.answer(message.masked))
+        answer = Matched(message.step, side.setup, side.answer(message.masked))
+        self._asked[message.table] = count
+        return answer
 
     def offer(self, message: Offer) -> Offered:
         """Mask all ids and remember the key, to find the common ones among them next."""
         _expect_table(message.table)
-        side = self._offers[message.table] = Asker(self.ids, watch=self._watch)
+        # Gone with the first offer, so that every alignment passes by the policy anew.
+        count = self._asked.pop(message.table, None)
+        if count is None:
+            raise PartyRefused(
+                f"it has matched no ids of table '{message.table}' since its last offer; send "
+                f"'Match' first."
+            )
+        side = Asker(self.ids, watch=self._watch)
+        self._offers[message.table] = side, count
         return Offered(message.step, side.masked)
 
     def find_common(self, message: Common, policy: Policy) -> Array:
         """Return the positions of the ids that all parties have, in the agreed order."""
         _expect_table(message.table)
         # Gone with the first answer: a key serves once.
-        side = self._offers.pop(message.table, None)
+        side, count = self._offers.pop(message.table, (None, 0))
         if side is None:
             raise PartyRefused(f"it has offered no ids of table '{message.table}'.")
         positions = in_order(self.ids, side.common(message.setup, message.response).tolist())
+        if len(positions) > count:
+            raise PartyRefused(
+                f"it was asked about {count} ids of table '{message.table}', so that no more can "
+                f"be common, but {len(positions)} are said to be."
+            )
         least = policy.min_common if message.table == "main" else 1
         if len(positions) < least:
             raise PartyRefused(
@@ -149,26 +171,43 @@ def align(party: PassiveParty, message: Common) -> Message:
     """Take the rows that all parties share as the party's own, in the agreed order."""
     people = people_of(party)
     positions = people.find_common(message, party.guard.policy)
-    digest = people.digest_at(positions)
+    rows = people.take(positions) if people.take is not None else None
     if message.table == "main":
-        _expect_free(party, people, digest)
+        _expect_free(party, people, positions, rows)
         try:
             people.keep(positions)
         except RunError as error:
             raise not_written(error) from error
         party.pending = None
-    if people.take is not None:
-        party.bottom.add_table(message.table, people.take(positions))
+    if rows is not None:
+        party.bottom.add_table(message.table, rows)
+    # New people may be one alone, and the digest of one id falls to whoever tries all there are.
+    digest = people.digest if message.table == "main" else ""
     return Aligned(message.step, len(positions), digest)
 
 
-def _expect_free(party: PassiveParty, people: People, digest: str) -> None:
+def _expect_free(
+    party: PassiveParty, people: People, positions: Array, rows: Features | None
+) -> None:
     """Refuse other rows where something was trained on those there are."""
-    if people.digest == digest:
+    if people.digest == people.digest_at(positions):
         return
     if party.open is not None:
         raise PartyRefused("a request is open; commit it or roll it back first.")
-    if party.store is not None and (party.store.versions() or party.store.staged.versions()):
+    if party.store is None:
+        return
+    shelves = (party.store, party.store.staged)
+    kept = [(version, shelf) for shelf in shelves for version in shelf.versions()]
+    if not kept:
+        return
+    # The table may have got another order or more people, or the alignment was lost: it is the
+    # values, row by row, that a version was trained on, and that a return to it asks for.
+    version, shelf = max(kept, key=lambda each: each[0])
+    try:
+        trained_on = shelf.facts(version).get("features")
+    except CheckpointError as error:
+        raise PartyRefused(str(error)) from error
+    if rows is None or fingerprint(rows) != trained_on:
         raise PartyRefused(
             "it keeps versions that were trained on other rows; start a new run to align anew."
         )

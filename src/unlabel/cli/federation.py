@@ -60,7 +60,7 @@ def init(
 
 @app.command()
 def show(kit: KitFolder, json: Json = False) -> None:
-    """Show whose kit it is, where the parties meet, what is allowed, how long it is valid."""
+    """Show whose kit it is, where the parties meet, which models, what is allowed, until when."""
     found = Kit.read(kit)
     problem = None
     try:
@@ -78,6 +78,7 @@ def show(kit: KitFolder, json: Json = False) -> None:
                 "until": moment(certificate.not_valid_after_utc),
             }
     agreed = found.agreement
+    models = _models(found)
     allowed = describe_rules(found.engine / "local")
     # Made when the party first signs something; others compare it with what they trust.
     key = Signer(found.home).public if (found.home / SIGNING_KEY).is_file() else None
@@ -89,6 +90,7 @@ def show(kit: KitFolder, json: Json = False) -> None:
                 "parties": agreed.parties,
                 "server": f"{agreed.server.host}:{agreed.server.port}",
                 "agreement": found.digest,
+                "model": models,
                 "certificates": dates,
                 "signing_key": key,
                 "policy": None if found.is_active else plain_settings(found.policy),
@@ -101,6 +103,14 @@ def show(kit: KitFolder, json: Json = False) -> None:
     rows = [["", "kit"], ["party", found.name], ["parties", ", ".join(agreed.parties)]]
     rows.append(["server", f"{agreed.server.host}, port {agreed.server.port}"])
     rows.append(["agreement", found.digest[:16]])
+    for part, name in models.items():
+        # Imported into the process that holds the table: its owner should have read it.
+        rows.append(
+            [
+                f"{part} model",
+                f"{name} (not unlabel's own: code that runs here)" if ":" in name else name,
+            ]
+        )
     for name, held in dates.items():
         rows.append([f"certificate of {name}", f"{held['from']} to {held['until']}"])
     if not found.is_active:
@@ -173,6 +183,13 @@ def install(
     messages.print(
         f"The new certificate of {found.name} is in place; start the party again.", soft_wrap=True
     )
+
+
+def _models(kit: Kit) -> dict[str, str]:
+    """Return the models that this party builds; the top model is the active party's alone."""
+    agreed = kit.agreement.model
+    top = {"top": agreed.top_name()} if kit.is_active else {}
+    return {"bottom": agreed.bottom_of(kit.name), **top}
 
 
 def _words(value: object) -> str:

@@ -380,7 +380,10 @@ class Offered(Message):
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Message):
-    """The party's rows stand in the agreed order; the digest is that of the common ids."""
+    """The party's rows stand in the agreed order; the digest is that of the common ids.
+
+    It is empty for new people, who may be so few that it would tell who they are.
+    """
 
     rows: int
     digest: str
