@@ -465,6 +465,9 @@ def test_a_folder_that_is_no_run_is_not_evaluated() -> None:
 
 def test_a_run_without_a_version_says_that_it_must_be_resumed(run: Path) -> None:
     shutil.rmtree(run / "passive-1")
+    assert "A party lost version 1; restore its folder" in refused("evaluate", "run")
+    for versions in run.glob("*/versions"):
+        shutil.rmtree(versions)
     assert "no version that all parties share; resume its training" in refused("evaluate", "run")
 
 
