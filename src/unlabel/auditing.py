@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 #: Where the active party keeps the last audit, and what it saw of retrained models.
 AUDIT, RETRAINED = "audit.json", "retrained"
+NO_DATA = (
+    "Models to compare with are trained where all parties' data lies, and in a federation every "
+    "party keeps its own; leave --retrained out."
+)
 NEEDS_FOLDER = "An audit compares versions, which a federation in memory does not keep."
 
 
@@ -90,6 +94,8 @@ def audit(
     demand     thresholds, where they differ from the run's own
     """
     started = time.monotonic()
+    if retrained and federation.far:
+        raise ForgetError(NO_DATA)
     case = find_case(federation)
     note = case.facts["note"]
     if case.state == "rolled-back":

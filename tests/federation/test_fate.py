@@ -129,6 +129,8 @@ def test_two_files_and_a_few_lines_end_in_a_certificate(tmp_path: Path) -> None:
         forgotten = at_guest("forget", "--label", "sort-2", "--json").json
         assert forgotten["forgotten_accuracy"]["after"] < 0.1
 
+        assert "every party keeps its own" in at_guest("audit", "--retrained", "1").sentence
+
         with full_disk(parties.processes["host"].pid):
             sentence = at_guest("commit").sentence
         assert "'host'" in sentence

@@ -53,6 +53,8 @@ def audit(
     if demand and demand not in ("none", *LEVELS):
         raise SettingsError(unknown("level", demand, ("none", *LEVELS)))
     target = Target.of(run, federation)
+    if target.kit is not None and retrained:
+        raise SettingsError(auditing.NO_DATA)
     with target.open(device=device) as opened:
         limits = opened.config.audit
         if demand:
