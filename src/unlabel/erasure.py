@@ -333,6 +333,13 @@ def commit(federation: Federation, request: str | None = None, *, force: bool = 
     return done
 
 
+def commit_once(federation: Federation, request: str | None, *, force: bool = False) -> str:
+    """Commit a request, unless that was done already before a party got lost; return its id."""
+    if request is not None and is_committed(federation, request):
+        return request
+    return commit(federation, request, force=force)
+
+
 def rollback(federation: Federation, request: str | None = None) -> str:
     """Drop the staged request; return its id."""
     done = _transaction(federation).rollback(request)

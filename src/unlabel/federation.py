@@ -216,12 +216,11 @@ class Federation:
                 f"first."
             )
 
-    def lasting(self, act: Callable[[], T], finished: Callable[[], T | None] | None = None) -> T:
-        """Do something that parties take part in; where they can get lost, go on when they return.
+    def lasting(self, act: Callable[[], T]) -> T:
+        """Do something that parties take part in; where they can get lost, again on their return.
 
-        finished  returns what `act` would have, if it turns out to be done already
+        In one process nobody gets lost.
         """
-        del finished  # in one process nobody gets lost
         return act()
 
     def train(

@@ -24,7 +24,7 @@ import struct
 import tempfile
 from collections.abc import Mapping
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener
+from multiprocessing.connection import Client, Connection, Listener, wait
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +109,16 @@ def listen(folder: Path, name: str) -> Listener:
     path = folder / f"{name}.sock"
     path.unlink(missing_ok=True)
     return Listener(str(path), family="AF_UNIX", backlog=8, authkey=make_key(folder))
+
+
+def accept(listener: Listener, seconds: float) -> Connection[bytes, bytes] | None:
+    """Return the line of whoever calls within so many seconds and has the key."""
+    # `Listener.accept` knows no timeout; the socket it waits on does.
+    waiting = listener._listener._socket  # type: ignore[attr-defined]
+    if wait([waiting], seconds):
+        with contextlib.suppress(EOFError, OSError, AuthenticationError):
+            return listener.accept()
+    return None
 
 
 def call(folder: Path, name: str) -> Connection[bytes, bytes]:

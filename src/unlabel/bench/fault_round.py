@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from unlabel.bench.faults import LABEL, Kill, Life
@@ -54,12 +53,7 @@ class Town:
         self._begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.neighbours.stop()
 
     def _begin(self) -> None:
@@ -85,16 +79,14 @@ class Town:
         self._verb("train", planned, life, lambda fed: fed.train())
         self._verb("forget", planned, life, lambda fed: fed.forget([LABEL], key=KEY))
         self._verb("commit", planned, life, self._commit)
-        self._verb("purge", planned, life, erasure.purge)
+        self._verb("purge", planned, life, lambda fed: fed.lasting(lambda: erasure.purge(fed)))
         return life
 
     def _commit(self, fed: FarFederation) -> str:
         from unlabel import erasure
 
         request = erasure.waiting(fed)
-        if request is None:  # it was committed before a party got lost
-            return ""
-        return erasure.commit(fed, request, force=True)
+        return fed.lasting(lambda: erasure.commit_once(fed, request, force=True))
 
     def _verb(
         self,
@@ -110,7 +102,7 @@ class Town:
             killer.start()
             began = time.monotonic()
             try:
-                fed.lasting(lambda: act(fed))
+                act(fed)
                 life.seconds[verb] = time.monotonic() - began
             finally:
                 killer.finish()

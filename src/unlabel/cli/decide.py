@@ -27,10 +27,7 @@ def commit(
     target = Target.of(run, federation)
     with target.open() as opened:
         waiting = erasure.waiting(opened)
-        request = opened.lasting(
-            lambda: erasure.commit(opened, force=force),
-            lambda: waiting if waiting and erasure.is_committed(opened, waiting) else None,
-        )
+        request = opened.lasting(lambda: erasure.commit_once(opened, waiting, force=force))
     _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)
     if not json:
         messages.print(f"Old weights are still on disk. Next: unlabel purge {target}")
@@ -42,8 +39,12 @@ def rollback(run: Run = None, federation: Far = None, json: Json = False) -> Non
     with target.open() as opened:
         waiting = erasure.waiting(opened)
         request = opened.lasting(
-            lambda: erasure.rollback(opened),
-            lambda: waiting if waiting and erasure.waiting(opened) != waiting else None,
+            # What no longer waits was dropped before a party got lost.
+            lambda: (
+                erasure.rollback(opened)
+                if waiting is None or erasure.waiting(opened) == waiting
+                else waiting
+            )
         )
     said = {"request": request, "rolled_back": True}
     _say(said, f"Rolled back request {request}.", target, json)

@@ -56,12 +56,13 @@ def start(
     with opened.lock(), logging_to(opened.logs / "party.log"):
         table = data.resolve() if data is not None else table_of(opened)
         if opened.is_active:
-            _start_active(opened, table, plain=plain)
+            _start_active(opened, table)
         else:
             _start_passive(opened, table, plain=plain)
 
 
-def _start_active(kit: Kit, table: Path, *, plain: bool) -> None:
+def _start_active(kit: Kit, table: Path) -> None:
+    """Run the engine's server; what commands do is shown where they are given."""
     library()
     own = read_table(
         table,
@@ -81,10 +82,10 @@ def _start_active(kit: Kit, table: Path, *, plain: bool) -> None:
         messages.print("Serving. Stop with Ctrl-C.")
         while not ended.wait(0.25):
             _expect_well(engine)
-    del plain  # nothing to draw: what commands do is shown where they are given
 
 
 def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
+    """Serve a passive party, and show what it is asked."""
     house = open_house(kit, table)
     keep_table(kit, table)
     messages.print(policy_table(kit.name, kit.policy))
@@ -104,16 +105,12 @@ def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
                 view.refresh(office, engine)
                 _expect_well(engine)
                 if ended.is_set():
-                    raise _Stopped
+                    office.close()
 
-            with contextlib.suppress(_Stopped):
-                office.serve(each)
-    house.party.transcript.flush() if house.party.transcript else None
+            office.serve(each)
+    if house.party.transcript is not None:
+        house.party.transcript.flush()
     messages.print("Stopped.")
-
-
-class _Stopped(Exception):
-    """The operator wants the party to stop."""
 
 
 def _until_signal() -> threading.Event:
@@ -180,7 +177,6 @@ class Lines:
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._said: dict[str, int] = {}
-        self._refused = 0
         self._next = 0.0
 
     def __enter__(self) -> Lines:

@@ -203,9 +203,7 @@ def _train_far(
         )
     target = Target.of(None, kit)
     with target.open(resume=True) as opened:
-        progress = opened.lasting(
-            lambda: opened.train(watchers=[ProgressBar(messages)], reveal=reveal)
-        )
+        progress = opened.train(watchers=[ProgressBar(messages)], reveal=reveal)
         found = opened.lasting(opened.evaluate)
     _show(opened, progress, found, target, json=json)
 

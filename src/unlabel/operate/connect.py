@@ -34,9 +34,9 @@ from unlabel.operate.kit import Kit
 from unlabel.operate.logs import logging_to
 from unlabel.operate.predicting import new_table, predict_new
 from unlabel.operate.standin import StandIns, StandInTransport
-from unlabel.party import describe, own_randomness
+from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.runfolder import write_config
-from unlabel.train import Progress, RunConfig, Watcher
+from unlabel.train import Holdings, Progress, RunConfig, Watcher
 from unlabel.train.assembly import build_active
 from unlabel.train.loading import table_holdings
 from unlabel.wire import Description, Transport
@@ -58,18 +58,37 @@ ALIGNING = 10
 class FarFederation(Federation):
     """A federation that is reached through an engine, and that survives its failures.
 
+    courier     starts jobs and brings lines to the parties
+    kit         of the active party
+    alignment   the rows that all parties share
+    said        told what is waited for
+    watch       told how far a matching of ids has come
     losses      when each loss of a party was noticed, by a clock that only runs forward
     recoveries  seconds that each return to the last common version took
     """
 
-    courier: Courier
-    said: Said
-    losses: list[float]
-    recoveries: list[float]
-    alignment: Alignment
-    watch: Watch
+    def __init__(
+        self,
+        holdings: Holdings,
+        active: ActiveParty,
+        kit: Kit,
+        courier: Courier,
+        alignment: Alignment,
+        *,
+        said: Said,
+        watch: Watch,
+    ) -> None:
+        super().__init__(holdings, active, {}, kit.run)
+        self.far = True
+        self.kit = kit
+        self.courier = courier
+        self.alignment = alignment
+        self.said = said
+        self.watch = watch
+        self.losses: list[float] = []
+        self.recoveries: list[float] = []
 
-    def lasting(self, act: Callable[[], T], finished: Callable[[], T | None] | None = None) -> T:
+    def lasting(self, act: Callable[[], T]) -> T:
         """Do something that parties take part in; if one gets lost, return and do it again."""
         for left in reversed(range(TRIES)):
             try:
@@ -81,9 +100,6 @@ class FarFederation(Federation):
                 self.said(f"{lost} Starting another job from the last version all parties have.")
                 log.warning("%s", lost)
                 self.come_back(lost.parties)
-                done = finished() if finished is not None else None
-                if done is not None:
-                    return done
         raise AssertionError("unreachable")
 
     def come_back(self, lost: Sequence[str] = ()) -> None:
@@ -95,10 +111,9 @@ class FarFederation(Federation):
         for left in reversed(range(TRIES)):
             self.courier.connect(lost)  # raises where somebody stays away
             try:
-                expect_alike(describe(self.active.transport), self._agreed)
+                expect_alike(describe(self.active.transport), self.kit.digest)
                 if self.courier.absent:  # which only a prediction allows
-                    assert self.folder is not None
-                    standin.expect_fit(self, self.folder / ACTIVE, self.courier.absent)
+                    standin.expect_fit(self, self.kit.home, self.courier.absent)
                 else:
                     Transaction(self.active).recover()
                 self.undecided = None
@@ -154,8 +169,6 @@ class FarFederation(Federation):
         """Give calls about ids their time."""
         with _longer_calls(self.courier.transport):
             yield
-
-    _agreed: str = ""
 
 
 @contextlib.contextmanager
@@ -254,13 +267,9 @@ def _assembled(
     holdings = table_holdings(config, {ACTIVE: own.take(found.positions)})
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, holdings.config.train.place(), folder=kit.home)
-    federation = FarFederation(holdings, active, {}, kit.run)
-    federation.courier, federation.said, federation.watch = courier, said, watch
-    federation.losses, federation.recoveries = [], []
-    federation.alignment, federation._agreed, federation.far = found, kit.digest, True
     if not (kit.run / "config.yaml").exists():
         write_config(kit.run, holdings.config)
-    return federation
+    return FarFederation(holdings, active, kit, courier, found, said=said, watch=watch)
 
 
 @contextlib.contextmanager

@@ -11,13 +11,12 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from unlabel.errors import PartyLost, WireError
-from unlabel.link import ACTIVE_LINE, close, listen, unpack
+from unlabel.link import ACTIVE_LINE, accept, close, listen, unpack
 from unlabel.operate.job import write_job
 from unlabel.operate.kit import LEAD
 from unlabel.wire.flare import FlareTransport
@@ -142,7 +141,7 @@ class Courier:
         self._said("Waiting for the parties to join a job ...")
         deadline = time.monotonic() + JOB_STARTS
         while (left := deadline - time.monotonic()) > 0:
-            line = self._accept(min(left, 1.0))
+            line = accept(self._listener, min(left, 1.0))
             if line is None:
                 if self._has_ended(job):
                     return None
@@ -156,15 +155,6 @@ class Courier:
                         self.absent = tuple(absent)
                         return line
             close(line)  # of a job that this command has given up, or not of all parties
-        return None
-
-    def _accept(self, seconds: float) -> Connection[bytes, bytes] | None:
-        # `Listener.accept` knows no timeout; the socket it waits on does.
-        socket = self._listener._listener._socket  # type: ignore[attr-defined]
-        if not wait([socket], seconds):
-            return None
-        with contextlib.suppress(EOFError, OSError, AuthenticationError):
-            return self._listener.accept()
         return None
 
     def _away(self) -> list[str]:

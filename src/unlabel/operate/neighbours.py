@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from unlabel.errors import RunError
 from unlabel.operate.engine import end_with_parent
@@ -49,12 +48,7 @@ class Neighbours:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def start(self, party: str) -> None:

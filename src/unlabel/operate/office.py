@@ -10,11 +10,10 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
-from multiprocessing import AuthenticationError
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 
-from unlabel.link import close, hang_up, listen
+from unlabel.link import accept, close, hang_up, listen
 from unlabel.wire import Endpoint
 
 log = logging.getLogger("unlabel.office")
@@ -36,12 +35,10 @@ class Office:
 
     def serve(self, each: Callable[[], None] = lambda: None) -> None:
         """Serve until closed; `each` is called several times a second."""
-        # `Listener.accept` knows no timeout; the socket it waits on does.
-        socket = self._listener._listener._socket  # type: ignore[attr-defined]
         while not self._closing.is_set():
-            if wait([socket], LOOK):
-                with contextlib.suppress(EOFError, OSError, AuthenticationError):
-                    self._take(self._listener.accept())
+            line = accept(self._listener, LOOK)
+            if line is not None:
+                self._take(line)
             each()
 
     def close(self) -> None:

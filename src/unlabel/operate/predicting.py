@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,8 @@ from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE, read_table
 from unlabel.errors import SettingsError
 from unlabel.federation import Predictions
-from unlabel.operate.standin import Among
 from unlabel.train.loading import table_features
+from unlabel.wire import Message, Transport
 
 if TYPE_CHECKING:
     from unlabel.operate.connect import FarFederation
@@ -57,3 +57,20 @@ def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_noth
     federation.hand_over("new", table_features({ACTIVE: people}))
     named = federation.named(people.ids, torch.arange(len(people.ids)), "new")
     return replace(named, unknown=len(own.ids) - len(people.ids))
+
+
+class Among(Transport):
+    """The way to some of the parties only."""
+
+    def __init__(self, inner: Transport, parties: Sequence[str]) -> None:
+        self._inner = inner
+        self._parties = list(parties)
+
+    @property
+    def parties(self) -> Sequence[str]:
+        """The names of those parties."""
+        return self._parties
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        """Deliver the requests."""
+        return self._inner.exchange(requests)

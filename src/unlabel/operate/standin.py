@@ -212,20 +212,3 @@ class StandInTransport(Transport):
                 aligned=kept.aligned,
             )
         raise PartyLost(f"Party '{party}' is down, and this needs it.", (party,))
-
-
-class Among(Transport):
-    """The way to some of the parties only."""
-
-    def __init__(self, inner: Transport, parties: Sequence[str]) -> None:
-        self._inner = inner
-        self._parties = list(parties)
-
-    @property
-    def parties(self) -> Sequence[str]:
-        """The names of those parties."""
-        return self._parties
-
-    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
-        """Deliver the requests."""
-        return self._inner.exchange(requests)
