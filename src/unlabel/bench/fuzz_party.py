@@ -240,7 +240,7 @@ def work(count: int, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
         "memory_growth_mib": round(grown, 2),
         "disk_mib": round(disk, 3),
         "waiting": watched.waiting is not None,
-        "seconds": round(seconds, 1),
+        "seconds": seconds,
     }
 
 
