@@ -132,9 +132,11 @@ def test_paths_start_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert config.active is not None
     assert config.active.table == tmp_path / "study" / "data" / "bank.csv"
     assert config.passive[0].table == Path("/data/shop.csv")
+    path.write_text("data: mine.npz")
+    assert read_config(path).data == str(tmp_path / "study" / "mine.npz")
     path.write_text("data: mine.npz\nfolder: files")
     config = read_config(path)
-    assert config.data == str(tmp_path / "study" / "mine.npz")
+    assert config.data == "mine.npz"
     assert config.folder == tmp_path / "study" / "files"
     path.write_text("data: digits")
     assert read_config(path).data == "digits"
@@ -143,8 +145,8 @@ def test_paths_start_beside_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_paths_that_are_whole_stay_as_they_are() -> None:
     config = RunConfig(data="/data/mine.npz", folder=Path("/files"), code=Path("/models"))
     assert config.under(Path("/elsewhere")) == config
-    relative = replace(config, data="mine.npz")
-    assert relative.under(Path("/data")) == config
+    relative = replace(config, data="mine.npz", folder=None)
+    assert relative.under(Path("/data")) == replace(config, folder=None)
 
 
 # --- mistakes ------------------------------------------------------------------------------
@@ -210,7 +212,11 @@ def changed(where: str, value: object) -> dict[str, Any]:
         ("policy.max_rows", 0, "Expected `max_rows` to be at least 1 but got 0."),
         ("policy.max_row", 1, "under `policy` 'max_row'. Did you mean 'max_rows'?"),
         ("policy.serves", ["Embedd"], "Unknown request 'Embedd'. Did you mean 'Embed'?"),
-        ("split", "strip", "`split` got 'strip' but accepts 'strips', 'views' or 'columns'."),
+        (
+            "split",
+            "strip",
+            "`split` got 'strip' but accepts 'strips', 'views', 'columns' or 'texts'.",
+        ),
         ("parties", 9, "Expected 1 to 8 passive parties but got 9; change `parties`."),
         ("parties", "two", "`parties` got 'two' but accepts a whole number or a list or a mapping"),
         ("parties", {1: 4}, "`parties` got {1: 4} but accepts a whole number or a list."),

@@ -12,8 +12,10 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from unlabel.align import AlignSettings
+from unlabel.data import Columns
 from unlabel.defend import DefendSettings
 from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.models import TextSettings
 from unlabel.party import Policy
 from unlabel.train import AuditSettings, RunConfig
 
@@ -81,6 +83,10 @@ def dump_config(config: RunConfig) -> str:
         del plain["policy"]
     if config.data is not None and config.align == AlignSettings():
         del plain["align"]  # a run of tables says how its rows were matched, defaults or not
+    if config.columns == Columns():
+        del plain["columns"]
+    if config.model.text == TextSettings():
+        del plain["model"]["text"]
     if config.defend == DefendSettings():
         del plain["defend"]
     if config.audit == AuditSettings():

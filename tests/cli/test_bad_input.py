@@ -52,7 +52,10 @@ def refused(*words: object) -> str:
         (("--top", "liner"), "Unknown top model 'liner'. Did you mean 'linear'? Known: fc3"),
         (("--optimiser", "sdg"), "got 'sdg' but accepts 'sgd' or 'adam'. Did you mean 'sgd'?"),
         (("--schedule", "cosin"), "'linear' or 'cosine'. Did you mean 'cosine'?"),
-        (("--split", "view"), "`split` got 'view' but accepts 'strips', 'views' or 'columns'."),
+        (
+            ("--split", "view"),
+            "`split` got 'view' but accepts 'strips', 'views', 'columns' or 'texts'.",
+        ),
         (("--split", "columns"), "cannot be split by 'columns'; use 'strips'."),
         (("--augment", "corp"), "`train.augment` got 'corp' but accepts 'none', 'crop' or"),
         (("--precision", "bf61"), "got 'bf61' but accepts 'float32' or 'bf16'."),
@@ -275,7 +278,10 @@ def test_a_table_that_cannot_be_read_is_named(
         ({"active": {"features": ["y"]}}, "column 'y' is the id or label, not a feature."),
         ({"active": {"label": "Y"}}, "has no label column 'Y'."),
         ({"active": {"labels": "y"}}, "under `active` 'labels'. Did you mean 'label'?"),
-        ({"train": {"augment": "crop"}}, "`augment` to be 'none' for a table, which has no pixels"),
+        (
+            {"train": {"augment": "crop"}},
+            "`augment` to be 'none' for tables and texts, which have no pixels",
+        ),
         ({"model": {"bottom": "convnet"}}, "reads images, but these rows have shape [20]; use 'ml"),
         ({"data": "digits"}, "either `data` or the tables under `active` and `passive`, not both."),
         ({"passive": []}, "a table under `active` and at least one under `passive`."),

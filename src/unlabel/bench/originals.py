@@ -18,7 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
-from unlabel.bench.recipe import Recipe
+from unlabel.bench.recipe import LATER, Recipe
 from unlabel.data import ACTIVE
 from unlabel.data.fetch import cache_folder
 from unlabel.errors import CheckpointError
@@ -27,7 +27,7 @@ from unlabel.files import sha256
 from unlabel.party import CheckpointStore, Learner
 
 #: Settings that only say where and how to compute.
-MACHINE = ("device", "graphs")
+MACHINE = ("device", "graphs", "folder")
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class Original:
 def recipe_digest(recipe: Recipe) -> str:
     """Return a fingerprint of all settings that decide the weights, but for the seed."""
     found = {f.name: getattr(recipe, f.name) for f in fields(Recipe) if f.name not in MACHINE}
-    for name in ("defend_gradients", "defend_embeddings"):
+    for name in LATER:
         if not found[name]:
-            del found[name]  # what is not defended is what it was before there were defences
+            del found[name]
     return sha256(json.dumps(found, sort_keys=True).encode())[:12]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -22,8 +24,8 @@ PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 def provenance(settings: Any) -> dict[str, Any]:
     """Return what somebody needs to repeat a measurement."""
     return {
-        "settings": asdict(settings),
-        "command": " ".join([_program(), *sys.argv[1:]]),
+        "settings": {k: v for k, v in asdict(settings).items() if k != "folder"},
+        "command": " ".join([_program(), *_told(sys.argv[1:])]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "machine": _machine(),
@@ -33,6 +35,19 @@ def provenance(settings: Any) -> dict[str, Any]:
             **{name: found for name in PACKAGES if (found := _version(name))},
         },
     }
+
+
+def _told(words: Sequence[str]) -> list[str]:
+    """Return a command without where somebody's data lie.
+
+    >>> _told(["people", "--folder", "/home/me/data", "--set", "folder=data"])
+    ['people', '--folder', 'FOLDER', '--set', 'folder=FOLDER']
+    """
+    told = [re.sub(r"^(--)?folder=.*", r"\1folder=FOLDER", word) for word in words]
+    for number, word in enumerate(words[:-1]):
+        if word == "--folder":
+            told[number + 1] = "FOLDER"
+    return told
 
 
 def _program() -> str:

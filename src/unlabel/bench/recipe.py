@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast
 
+from unlabel.data import Columns, SplitKind
 from unlabel.defend import DefendSettings
 from unlabel.federation import Federation, make_settings
-from unlabel.models import ModelSettings
+from unlabel.models import ModelSettings, TextSettings
 from unlabel.party import Policy
-from unlabel.train import RunConfig
+from unlabel.train import RunConfig, TrainSettings
+from unlabel.words import parse_settings
 
-#: Settings of a recipe that are no settings of its training.
-NOT_TRAINING = ("data", "model", "parties", "defend_gradients", "defend_embeddings")
+#: Settings that came later: where they are as by default, a recipe is what it was before them.
+LATER = (
+    *("defend_gradients", "defend_embeddings", "split", "widths", "columns", "text", "top"),
+    *("mixup", "balance"),
+)
 #: A party that agreed to noise takes gradients as large as that makes them.
 ANY_NORM = 1e30
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A dataset between parties, a model, and how it is trained: settings of a run by name."""
+    """A dataset between parties, a model, and how it is trained: settings of a run by name.
+
+    folder   where the file or the files of the data lie; no part of what is recorded
+    widths   of the parts, where they are not even; `parties` is not looked at then
+    columns  of a CSV or Parquet file, as NAME=VALUE
+    text     how texts are read, as NAME=VALUE
+    top      the top model; the one that goes with the bottom if not given
+    """
 
     data: str = "digits"
     model: str = "convnet"
@@ -39,13 +52,20 @@ class Recipe:
     graphs: bool = False
     defend_gradients: tuple[str, ...] = ()
     defend_embeddings: tuple[str, ...] = ()
+    folder: str = ""
+    split: str = ""
+    widths: tuple[int, ...] = ()
+    columns: tuple[str, ...] = ()
+    text: tuple[str, ...] = ()
+    top: str = ""
+    mixup: float = 0.0
+    balance: bool = False
 
     def federation(self, seed: int) -> Federation:
         """Return the untrained federation of a seed."""
         train: dict[str, Any] = {
             name: getattr(self, name)
-            for name in Recipe.__dataclass_fields__
-            if name not in NOT_TRAINING
+            for name in {f.name for f in fields(Recipe)} & {f.name for f in fields(TrainSettings)}
         }
         # The noise of a bench can be repeated, by its seed.
         defend = DefendSettings(
@@ -56,8 +76,15 @@ class Recipe:
         return Federation.create(
             RunConfig(
                 data=self.data,
-                parties=self.parties,
-                model=ModelSettings(bottom=self.model),
+                folder=Path(self.folder) if self.folder else None,
+                columns=parse_settings(Columns, self.columns),
+                parties=self.widths or self.parties,
+                split=cast(SplitKind | None, self.split or None),
+                model=ModelSettings(
+                    bottom=self.model,
+                    top=self.top or None,
+                    text=parse_settings(TextSettings, self.text),
+                ),
                 train=make_settings({**train, "seed": seed}),
                 defend=defend,
                 policy=Policy(max_gradient_norm=ANY_NORM) if self.defend_gradients else Policy(),

@@ -1,6 +1,6 @@
 """Datasets, and how their features split between parties."""
 
-from unlabel.data.dataset import SOURCES, Augment, Dataset, Source, load_dataset
+from unlabel.data.dataset import SOURCES, Augment, Columns, Dataset, Source, load_dataset
 from unlabel.data.features import Features, Scaling
 from unlabel.data.splits import ACTIVE, Parties, Rows, SplitKind, draw_rows, split_features
 from unlabel.data.tables import FeatureChoice, Table, encode_labels, read_table
@@ -9,6 +9,7 @@ __all__ = [
     "ACTIVE",
     "SOURCES",
     "Augment",
+    "Columns",
     "Dataset",
     "FeatureChoice",
     "Features",

@@ -61,7 +61,8 @@ class Scaling:
     """Standardisation fitted on the training rows: x -> (x - mean) / std.
 
     One mean and one deviation a channel for images, one a column for tables; a constant column
-    keeps the deviation 1.
+    keeps the deviation 1. The tokens of texts (int64) are names and not amounts: they stay as
+    they are.
     """
 
     mean: Tensor
@@ -74,6 +75,8 @@ class Scaling:
         The mean comes first and the squared distances from it second: in one pass a column such
         as a date in seconds would lose its deviation to rounding.
         """
+        if features.values.dtype == torch.int64:
+            return cls(torch.zeros(1, 1), torch.ones(1, 1))
         count = len(rows) * math.prod(features.shape[1:])
         mean = _sum(features, rows, lambda x: x) / count
         wide = mean.view(1, -1, *[1] * (len(features.shape) - 1))

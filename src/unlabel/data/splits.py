@@ -13,7 +13,7 @@ from torch import Tensor
 from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.errors import DataError, SettingsError
 
-SplitKind = Literal["strips", "views", "columns"]
+SplitKind = Literal["strips", "views", "columns", "texts"]
 #: Parties of an experiment: how many, how wide each, or the width of each by name.
 Parties = int | Sequence[int] | Mapping[str, int]
 
@@ -25,7 +25,9 @@ RESERVED = "tensorboard"
 #: Share of a label's training rows that may be set aside as public, so that little data stays.
 PUBLIC_SHARE = 0.1
 
-_FITS = {"strips": "image", "views": "views", "columns": "table"}
+_FITS = {"strips": "image", "views": "views", "columns": "table", "texts": "text"}
+#: Texts have no width; shares of them are given in hundredths.
+WHOLE_TEXT = 100
 
 
 def split_features(
@@ -40,20 +42,53 @@ def split_features(
     >>> {name: tuple(part.shape) for name, part in parts.items()}
     {'left': (1797, 1, 8, 5), 'right': (1797, 1, 8, 3)}
     """
-    return split_array(dataset.x, dataset.layout, parties, active_part=active_part)
+    return split_array(
+        dataset.x, dataset.layout, parties, active_part=active_part, blocks=dataset.blocks
+    )
 
 
 def split_array(
-    x: Array, layout: Layout, parties: Parties, *, active_part: bool = False
+    x: Array,
+    layout: Layout,
+    parties: Parties,
+    *,
+    active_part: bool = False,
+    blocks: Sequence[int] = (),
 ) -> dict[str, Tensor]:
-    """Share features out, whoever they describe and whether their labels are known or not."""
+    """Share features out, whoever they describe and whether their labels are known or not.
+
+    blocks  how many numbers each column of a table became; they stay with one party
+    """
     axis = 3 if layout == "image" else 1
-    widths = part_widths(parties, x.shape[axis], active_part=active_part)
+    ends = np.cumsum([0, *(blocks or [1] * x.shape[axis])])
+    widths = part_widths(parties, len(ends) - 1, active_part=active_part)
     parts, start = {}, 0
     for name, width in widths.items():
-        piece = x.take(range(start, start + width), axis=axis)
+        piece = x.take(range(ends[start], ends[start + width]), axis=axis)
         parts[name] = torch.from_numpy(np.ascontiguousarray(piece))
         start += width
+    return parts
+
+
+def split_texts(
+    texts: Sequence[str], parties: Parties, *, active_part: bool = False
+) -> dict[str, list[str]]:
+    """Give each party its stretch of every text; words stay whole.
+
+    With shares w_1 .. w_K of their sum W and n words, party k holds the words from
+    round(n (w_1 + .. + w_k-1) / W) to round(n (w_1 + .. + w_k) / W).
+
+    >>> split_texts(["where is my card"], 2)
+    {'passive-1': ['where is'], 'passive-2': ['my card']}
+    """
+    widths = part_widths(parties, WHOLE_TEXT, active_part=active_part)
+    ends = np.cumsum([0, *widths.values()]) / sum(widths.values())
+    parts: dict[str, list[str]] = {name: [] for name in widths}
+    for text in texts:
+        words = text.split()
+        cuts = np.rint(ends * len(words)).astype(int)
+        for name, first, last in zip(widths, cuts, cuts[1:], strict=False):
+            parts[name].append(" ".join(words[first:last]))
     return parts
 
 

@@ -45,7 +45,7 @@ def read_table(
 
     Ids are compared as text, without surrounding blanks.
     """
-    frame = _read(path, id_column)
+    frame = read_frame(path, id_column)
     for what, column in (("id", id_column), ("label", label_column)):
         if column is not None and column not in frame.columns:
             raise DataError(
@@ -82,7 +82,8 @@ def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
     return codes.astype(np.int64), tuple(str(name) for name in names)
 
 
-def _read(path: Path, id_column: str) -> pd.DataFrame:
+def read_frame(path: Path, id_column: str | None = None) -> pd.DataFrame:
+    """Read a CSV or Parquet file as it is; ids stay text."""
     import pandas as pd
 
     if not path.is_file():
@@ -92,7 +93,7 @@ def _read(path: Path, id_column: str) -> pd.DataFrame:
             frame = pd.read_parquet(path)
         else:
             # An id is text: as a number 007 would become 7, and "NA" would be missing.
-            frame = pd.read_csv(path, converters={id_column: str.strip})
+            frame = pd.read_csv(path, converters={id_column: str.strip} if id_column else None)
     except ImportError as error:
         raise DataError(
             f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."

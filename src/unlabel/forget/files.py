@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from unlabel.data import ACTIVE, Features
-from unlabel.data.splits import split_array
 from unlabel.errors import DataError, unknown
 from unlabel.train import RunConfig
 
@@ -31,14 +30,14 @@ def _from_npz(
     config: RunConfig, path: Path, names: Sequence[str]
 ) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
     from unlabel.data.npz import load_npz
+    from unlabel.train.loading import part_features
 
     if not path.is_file():
         raise DataError(f"Public set '{path}' does not exist; give an .npz file with x and y.")
     dataset = load_npz(path, config.split == "views")
-    parts = split_array(dataset.x, dataset.layout, config.parties, active_part=config.active_part)
     labels = _numbers([dataset.labels[n] for n in dataset.y.tolist()], names, path)
     ids = tuple(str(number) for number in range(len(labels)))
-    return {name: Features(part) for name, part in parts.items()}, labels, ids
+    return part_features(config, dataset.x, dataset.layout), labels, ids
 
 
 def _from_tables(

@@ -12,6 +12,7 @@ from unlabel.models.registry import (
     embedding_width,
 )
 from unlabel.models.settings import ModelSettings
+from unlabel.models.texts import TextSettings, read_texts
 from unlabel.models.tops import Combine, Top, join_top
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Combine",
     "ModelSettings",
     "Shape",
+    "TextSettings",
     "Top",
     "build_bottom",
     "build_top",
@@ -28,4 +30,5 @@ __all__ = [
     "default_top",
     "embedding_width",
     "join_top",
+    "read_texts",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from unlabel.models.registry import check_names, default_top
+from unlabel.models.texts import TextSettings
 from unlabel.models.tops import Combine
 
 
@@ -16,12 +17,14 @@ class ModelSettings:
     top      the top model; the one that goes with the bottom if not given
     combine  how embeddings are joined: concat or sum
     bottoms  the bottom models of single parties, by name of the party
+    text     how texts are read, where features are texts
     """
 
     bottom: str = "mlp"
     top: str | None = None
     combine: Combine = "concat"
     bottoms: dict[str, str] = field(default_factory=dict)
+    text: TextSettings = field(default_factory=TextSettings)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unlabel.data import ACTIVE
@@ -22,9 +21,10 @@ from unlabel.party.draft import DRAFT
 from unlabel.party.history import SMALL
 from unlabel.party.learner import Learner
 from unlabel.party.ledger import Ledger
+from unlabel.party.lesson import MIXING, Lesson
 from unlabel.party.lookout import Lookout, WatchSettings
 from unlabel.party.protocols import Filter, Filters
-from unlabel.party.randomness import own_randomness
+from unlabel.party.randomness import Stream, own_randomness
 from unlabel.wire import (
     Describe,
     Description,
@@ -67,6 +67,7 @@ class ActiveParty:
         filter_seed: int | None = None,
         most_rows: int = PREDICTED_ROWS,
         watch: WatchSettings | None = None,
+        lesson: Lesson | None = None,
     ) -> None:
         self.labels = labels.to(top.place.device)
         self.top = top
@@ -76,6 +77,7 @@ class ActiveParty:
         self.store = store
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
+        self.lesson = lesson or Lesson(Stream(0, MIXING))
         self.lookout = Lookout(
             watch or WatchSettings(mode="none"),
             transport.parties,
@@ -133,9 +135,9 @@ class ActiveParty:
         correct = torch.zeros((), dtype=torch.int64, device=self.device)
 
         def cross_entropy(embeddings: list[Tensor]) -> Tensor:
-            logits = self.apply_top(embeddings)
-            correct.copy_((logits.detach().argmax(1) == target).sum())
-            return F.cross_entropy(logits, target)
+            loss, right = self.lesson.loss(self.apply_top, embeddings, target, step)
+            correct.copy_(right)
+            return loss
 
         return self.move(rows, step, cross_entropy), correct
 

@@ -21,6 +21,7 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.lesson import MIXING, Lesson, balanced
 from unlabel.party.passive import Aligning
 from unlabel.party.staging import TRANSCRIPT
 from unlabel.train.config import RunConfig
@@ -98,9 +99,22 @@ def build_active(
         filters=config.defences_of(ACTIVE),
         filter_seed=config.defend.seed,
         watch=config.watch,
+        lesson=_lesson(holdings),
         store=CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY)
         if folder
         else None,
+    )
+
+
+def _lesson(holdings: Holdings) -> Lesson:
+    settings = holdings.config.train
+    place = settings.place()
+    trained = holdings.labels[holdings.rows.train]
+    weights = balanced(trained, len(holdings.names)) if settings.balance else None
+    return Lesson(
+        Stream(settings.seed, MIXING),
+        settings.mixup,
+        None if weights is None else weights.to(place.device),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unlabel.align.settings import AlignSettings
 from unlabel.data import FeatureChoice, Parties, SplitKind
+from unlabel.data.dataset import Columns, is_file_name
 from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
 from unlabel.defend import Defence, DefendSettings
 from unlabel.defend.settings import named_defences
@@ -83,10 +84,12 @@ class PassiveTable:
 class RunConfig:
     """A whole run: either `data` split between simulated parties, or the parties' own tables.
 
-    data         a built-in dataset or an .npz file
-    folder       where the files of that dataset lie, if it cannot be fetched
+    data         a built-in dataset, or an .npz, CSV or Parquet file
+    folder       where that file, or the files of a dataset that cannot be fetched, lie
+    columns      what the columns of that CSV or Parquet file are
     parties      how many passive parties, the width of each part, or widths by name
-    split        strips of images, views of objects or columns of a table; what fits by default
+    split        strips of images, views of objects, columns of a table or stretches of texts; what
+                 fits by default
     active_part  give the first part of the features to the active party
     active       the active party's own table
     passive      the passive parties' own tables
@@ -103,6 +106,7 @@ class RunConfig:
 
     data: str | None = None
     folder: Path | None = None
+    columns: Columns = field(default_factory=Columns)
     parties: Parties = 2
     split: SplitKind | None = None
     active_part: bool = False
@@ -144,7 +148,7 @@ class RunConfig:
 
     def under(self, base: Path) -> RunConfig:
         """Return the same run with relative paths of its data taken from `base`."""
-        named = self.data is not None and self.data.endswith(".npz")
+        named = self.data is not None and self.folder is None and is_file_name(self.data)
         return replace(
             self,
             data=str(base / str(self.data)) if named else self.data,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,16 +21,16 @@ from unlabel.data import (
     encode_labels,
     load_dataset,
     read_table,
-    split_features,
 )
-from unlabel.data.dataset import Array, Dataset
+from unlabel.data.dataset import ARRAYS, Array, Augment, Dataset, Layout
 from unlabel.data.npz import load_rows
-from unlabel.data.splits import check_split, split_array
+from unlabel.data.splits import check_split, split_array, split_texts
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
+from unlabel.models import read_texts
 from unlabel.train.config import PassiveTable, RunConfig
 
-NO_PIXELS = "Expected `augment` to be 'none' for a table, which has no pixels."
+NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,13 @@ def _from_dataset(config: RunConfig) -> Holdings:
     dataset = read_dataset(config)
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
-    if augment != "none" and dataset.layout == "table":
+    if augment != "none" and dataset.layout in ("table", "text"):
         raise SettingsError(NO_PIXELS)
-    parts = split_features(dataset, config.parties, active_part=config.active_part)
     return Holdings(
         config=config,
-        features={name: Features(part, augment=augment) for name, part in parts.items()},
+        features=part_features(
+            config, dataset.x, dataset.layout, blocks=dataset.blocks, augment=augment
+        ),
         labels=torch.from_numpy(dataset.y),
         names=dataset.labels,
         ids=np.arange(len(dataset.y)).astype(str),
@@ -127,22 +128,45 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     )
 
 
-def read_dataset(config: RunConfig) -> Dataset:
-    """Read the dataset of a run and check that it can be split as asked."""
-    dataset = load_dataset(str(config.data), config.folder, views=config.split == "views")
+def part_features(
+    config: RunConfig,
+    x: Array,
+    layout: Layout,
+    *,
+    blocks: Sequence[int] = (),
+    augment: Augment = "none",
+) -> dict[str, Features]:
+    """Give every party its part of features; texts become numbers on their owner's side."""
+    parties, own = config.parties, config.active_part
+    if layout != "text":
+        parts = split_array(x, layout, parties, active_part=own, blocks=blocks)
+        return {name: Features(part, augment=augment) for name, part in parts.items()}
+    texts = split_texts(x.tolist(), parties, active_part=own)
+    return {
+        name: Features(read_texts(config.bottom_of(name), part, config.model.text))
+        for name, part in texts.items()
+    }
+
+
+def read_dataset(config: RunConfig, data: str | None = None) -> Dataset:
+    """Read the dataset of a run, or another of its kind, and check that it splits as asked."""
+    dataset = load_dataset(
+        data or str(config.data),
+        config.folder if data is None else None,
+        views=config.split == "views",
+        columns=config.columns,
+    )
     check_split(dataset, config.split)
     return dataset
 
 
 def new_features(config: RunConfig, data: str) -> dict[str, Features]:
     """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset."""
-    views = config.split == "views"
-    found = load_rows(Path(data), views=views) if data.endswith(".npz") else None
-    if found is None:
-        dataset = load_dataset(data, config.folder, views=views)
-        found = dataset.x, dataset.layout
-    parts = split_array(*found, config.parties, active_part=config.active_part)
-    return {name: Features(part) for name, part in parts.items()}
+    found = load_rows(Path(data), views=config.split == "views") if data.endswith(ARRAYS) else None
+    if found is not None:
+        return part_features(config, *found)
+    dataset = read_dataset(config, data)
+    return part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks)
 
 
 def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:

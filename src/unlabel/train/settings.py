@@ -34,6 +34,9 @@ class TrainSettings(OptimiserSettings):
     graphs         replay the bottoms' passes as CUDA graphs: the same arithmetic, fewer launches
     deterministic  use only repeatable kernels on a GPU (slower); a CPU is always repeatable
     save_every     epochs between two checkpoints
+    mixup          train on embeddings mixed in pairs, with shares drawn from Beta(mixup, mixup); 0
+                   mixes nothing
+    balance        weigh every label alike in the loss, however many rows it has
     remember       numbers of labels: every party keeps the sum of what the batches that hold them
                    change, so that `amnesiac` can subtract it. It tells partners which batches
                    those are, and takes as much room as the models
@@ -52,6 +55,8 @@ class TrainSettings(OptimiserSettings):
     graphs: bool = False
     deterministic: bool = False
     save_every: int = 1
+    mixup: float = 0.0
+    balance: bool = False
     remember: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -66,6 +71,7 @@ class TrainSettings(OptimiserSettings):
         expect("patience", self.patience, self.patience >= 0, "0 or more")
         expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
         expect("remember", self.remember, all(n >= 0 for n in self.remember), "numbers of labels")
+        expect("mixup", self.mixup, 0 <= self.mixup < math.inf, "0 or more")
         one_of("augment", self.augment, ("auto", *get_args(Augment)))
         one_of("precision", self.precision, get_args(Precision))
         one_of("device", self.device.partition(":")[0], ("auto", "cpu", "cuda"))

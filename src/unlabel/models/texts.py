@@ -1,0 +1,73 @@
+"""Texts, on their owner's side: how they become the numbers that a bottom model reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import SettingsError
+
+#: Numbers below this one are no words: padding, start, end.
+FIRST_WORD = 3
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """How parties read texts.
+
+    weights     folder of a pretrained encoder and its tokeniser, or the name of an installed
+                package that holds them; without it an encoder begins at random
+    layers      of the encoder; fewer than a pretrained one has are its first ones
+    width       of its hidden states, where it begins at random
+    length      tokens of a party's stretch that are read; what follows is cut off
+    frozen      keep the encoder as it is and train a head alone, on features made once
+    vocabulary  numbers for words, where no tokeniser comes with the weights
+    """
+
+    weights: str = ""
+    layers: int = 12
+    width: int = 768
+    length: int = 64
+    frozen: bool = False
+    vocabulary: int = 30_000
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "width", "length"):
+            if getattr(self, name) < 1:
+                raise SettingsError(
+                    f"Expected `{name}` of texts to be at least 1 but got {getattr(self, name)}."
+                )
+        if self.frozen and not self.weights:
+            raise SettingsError("Expected `weights` of a pretrained encoder where it is frozen.")
+
+
+def hash_tokens(texts: Sequence[str], length: int, vocabulary: int) -> Tensor:
+    """Return [N, length] numbers of words by their hash, padded with 0; no vocabulary is kept.
+
+    >>> hash_tokens(["a card, a card", ""], 4, 1000).shape
+    torch.Size([2, 4])
+    """
+    tokens = torch.zeros(len(texts), length, dtype=torch.int64)
+    span = vocabulary - FIRST_WORD
+    for row, text in enumerate(texts):
+        words = _WORD.findall(text.lower())[:length]
+        numbers = [FIRST_WORD + crc32(word.encode()) % span for word in words]
+        tokens[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.int64)
+    return tokens
+
+
+def read_texts(bottom: str, texts: Sequence[str], settings: TextSettings) -> Tensor:
+    """Return what a party's bottom model reads of its texts: token numbers, or features.
+
+    Token numbers are whole numbers, and models are given them as float32 like all else they read.
+    """
+    del bottom
+    return hash_tokens(texts, settings.length, settings.vocabulary)
