@@ -24,12 +24,14 @@ from unlabel.words import parse_settings
 
 
 def read_method(text: str) -> Method:
-    """Return a method from words.
+    """Return a method from words; a list in one has `/` between its values, since a comma ends it.
 
     >>> read_method("renormalise:steps=10").steps
     10
+    >>> read_method("mixup-ascent:lambdas=0.2/0.5").lambdas
+    (0.2, 0.5)
     """
-    name, *words = text.split(":")
+    name, *words = text.replace("/", ",").split(":")
     name, _, preset = name.partition("@")
     kind = METHODS.get(name)
     start = _preset(kind, name, preset).method if preset else kind()
