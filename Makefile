@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test federation-demo federation-test check lint types docs docs-figures fuzz clean help
+.PHONY: demo test federation-demo federation-test check lint types docs docs-figures related-work reproduction bench-small fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -39,6 +39,17 @@ docs: $(VENV)/.dev    ## run every example in the docs and docstrings
 
 docs-figures: $(VENV)/.base   ## write the recorded figures into docs/methods.md
 	$(BIN)/python tools/methods_figures.py
+	$(BIN)/python tools/robustness_figures.py
+
+related-work: $(VENV)/.base   ## write the tables of docs/related-work.md
+	$(BIN)/python tools/related_work.py
+
+reproduction: $(VENV)/.base   ## write docs/reproduction.md and docs/gallery.md from results/
+	$(BIN)/python tools/reproduction.py
+	$(BIN)/python tools/gallery.py
+
+bench-small: $(VENV)/.dev   ## every table and figure of the paper in its small form, on two cores
+	OMP_NUM_THREADS=1 $(BIN)/unlabel bench paper all --small --out runs/paper/small.json
 
 fuzz: $(VENV)/.dev    ## 100,000 hostile messages into the codec and a party
 	$(BIN)/unlabel bench fuzz-wire --set count=100000 --out results/fuzz_wire.json

@@ -205,7 +205,7 @@ def changed(where: str, value: object) -> dict[str, Any]:
         ("train.momentun", 1, "under `train` 'momentun'. Did you mean 'momentum'? Known: augment,"),
         ("model.botom", "mlp", "under `model` 'botom'. Did you mean 'bottom'? Known: bottom,"),
         ("model.combine", "add", "`model.combine` got 'add' but accepts 'concat' or 'sum'."),
-        ("model.bottom", "mpl", "Unknown bottom model 'mpl'. Did you mean 'mlp'? Known: convnet,"),
+        ("model.bottom", "mpl", "Unknown bottom model 'mpl'. Did you mean 'mlp'? Known: bert,"),
         ("model.bottoms", {"a": "mpl"}, "Unknown bottom model 'mpl'. Did you mean 'mlp'?"),
         ("model.bottoms", 3, "`model.bottoms` got 3 but accepts a mapping."),
         ("model", "mlp", "`model` got 'mlp' but accepts a mapping."),

@@ -30,6 +30,9 @@ DOORS = {"__init__", "__main__"}
 #: Rooms that must work where little more than torch is installed, and what they may import.
 LEAN = ("wire", "models", "party", "defend", "train", "forget", "bench")
 LEAN_LIBRARIES = {"torch", "numpy", "safetensors", "sklearn", "unlabel"}
+#: What a lean room may ask for where it is there: a bench to draw a picture, a model to encode
+#: texts. `test_lean_rooms_work_without_the_heavy_libraries` sees that it is asked for only then.
+IF_THERE = {"bench": {"matplotlib"}, "models": {"transformers", "tokenizers"}}
 HEAVY = (
     "pydantic",
     "yaml",
@@ -40,6 +43,8 @@ HEAVY = (
     "pyarrow",
     "matplotlib",
     "cryptography",
+    "transformers",
+    "tokenizers",
 )
 
 
@@ -153,10 +158,8 @@ def test_a_lean_room_names_no_other_library(room: str) -> None:
     assert files
     for path in files:
         named = {name.split(".")[0] for name in modules_named(path.read_text(encoding="utf-8"))}
-        # A bench may draw a picture where matplotlib is there; the next test sees that it is
-        # asked for only then.
-        pictures = {"matplotlib"} if room == "bench" else set()
-        assert named - sys.stdlib_module_names <= LEAN_LIBRARIES | pictures, path
+        optional = IF_THERE.get(room, set())
+        assert named - sys.stdlib_module_names <= LEAN_LIBRARIES | optional, path
 
 
 #: scikit-learn imports pandas and rich by itself where it finds them, so looking at `sys.modules`

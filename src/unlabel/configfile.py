@@ -12,7 +12,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from unlabel.align import AlignSettings
-from unlabel.data import Columns
+from unlabel.data import Columns, Pictures
 from unlabel.defend import DefendSettings
 from unlabel.errors import RunError, SettingsError, unknown
 from unlabel.models import TextSettings
@@ -85,6 +85,8 @@ def dump_config(config: RunConfig) -> str:
         del plain["align"]  # a run of tables says how its rows were matched, defaults or not
     if config.columns == Columns():
         del plain["columns"]
+    if config.pictures == Pictures():
+        del plain["pictures"]
     if config.model.text == TextSettings():
         del plain["model"]["text"]
     if config.defend == DefendSettings():

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from torch import Tensor
@@ -26,6 +26,7 @@ from unlabel.forget import (
     Method,
     Mode,
     PartyStatus,
+    PublicFrom,
     PublicSet,
     Request,
     Result,
@@ -38,13 +39,16 @@ from unlabel.forget import (
     find_labels,
     find_people,
     forget,
+    make_anchors,
+    named_by_model,
     public_from_training,
     read_public,
+    read_unlabelled,
     take_back,
     watch_nothing,
 )
 from unlabel.forget.spending import Spent
-from unlabel.party import Ledger, LedgerEntry
+from unlabel.party import ActiveParty, Ledger, LedgerEntry
 from unlabel.wire import Commit
 
 if TYPE_CHECKING:
@@ -157,21 +161,26 @@ def plan(
     drift: bool = True,
     mode: Mode | None = None,
     dummy: bool = False,
+    public_from: PublicFrom = "labelled",
+    any_public: bool = False,
 ) -> tuple[Task, Request]:
     """Check a request against the run, without changing anything.
 
-    public    files of public samples; by default the rows that were set aside before training
-    few_shot  public samples a forgotten label
-    retained  public samples a retained label
-    robust    what to do with samples whose label the model doubts: none, drop or weight
-    secret    passive parties' ledgers get a commitment in place of the label
-    cover     rows of each cover in which people are asked for; 0 is what suits the data
-    again     forget labels once more that were forgotten already, for example in depth
-    key       256 bits in hexadecimal that decide every draw of the request; random by default
-    wreck     carry on where the method destroys the rest, to see how badly
-    drift     first run the same at rate 0, where side effects alone may forget, and say how much
-    mode      open, deep or hidden: what the partners may be able to tell
-    dummy     forget nothing, in the same words as a hidden request
+    public       files of public samples; by default the rows that were set aside before training
+    few_shot     public samples a forgotten label
+    retained     public samples a retained label
+    robust       what to do with samples whose label the model doubts: none, drop or weight
+    secret       passive parties' ledgers get a commitment in place of the label
+    cover        rows of each cover in which people are asked for; 0 is what suits the data
+    again        forget labels once more that were forgotten already, for example in depth
+    key          256 bits in hexadecimal that decide every draw of the request; random by default
+    wreck        carry on where the method destroys the rest, to see how badly
+    drift        first run the same at rate 0, where side effects alone may forget; say how much
+    mode         open, deep or hidden: what the partners may be able to tell
+    dummy        forget nothing, in the same words as a hidden request
+    public_from  labelled: public samples have labels; pseudo: the model names them; anchors: they
+                 are made from the means and spreads of the labels' training rows
+    any_public   take a public set too whose labels the model does not share
     """
     if bool(labels) + bool(ids) + dummy != 1:
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
@@ -180,6 +189,7 @@ def plan(
             f"Expected at least 2 few-shot and 1 retained samples but got {few_shot} "
             f"and {retained}."
         )
+    _expect_source(public_from, public, people=bool(ids))
     federation.catch_up()
     federation.expect_decided()
     if federation.folder is not None:
@@ -203,13 +213,15 @@ def plan(
         cover=key or _cover_key(federation, rows),
         **({} if key is None else {"key": key}),
     )
+    wanted = max(few_shot, retained)
+    active, samples = _samples(federation, public, public_from, wanted)
     task = Task(
-        active=federation.active,
+        active=active,
         train=holdings.rows.train,
         test=holdings.rows.test,
         names=names,
         gone=gone,
-        public=_public(federation, public, max(few_shot, retained)),
+        public=samples,
         few_shot=few_shot,
         retained=retained,
         robust=robust,
@@ -218,8 +230,41 @@ def plan(
         again=again,
         wreck=wreck,
         drift=drift,
+        any_public=any_public,
     )
     return task, request
+
+
+def _expect_source(source: str, public: str | Path | None, *, people: bool) -> None:
+    """Raise where a public set without labels is asked for that there is not."""
+    if source not in get_args(PublicFrom):
+        raise SettingsError(unknown("source of public labels", source, get_args(PublicFrom)))
+    if source != "labelled" and people:
+        raise ForgetError(
+            "The labels of people are held against public samples whose labels are known; leave "
+            "--public-from out."
+        )
+    if source == "anchors" and public is not None:
+        raise ForgetError("Anchors are made from the training rows; leave --public out.")
+
+
+def _samples(
+    federation: Federation, path: str | Path | None, source: PublicFrom, per_label: int
+) -> tuple[ActiveParty, PublicSet]:
+    """Return the public set of a request, and the active party as it sees it."""
+    if source == "anchors":
+        return make_anchors(
+            federation.active,
+            federation.holdings.rows.train,
+            len(federation.labels),
+            seed=federation.config.train.seed,
+            unused=federation.forgotten.rows,
+            per_label=per_label,
+        )
+    public = _public(federation, path, per_label, labelled=source == "labelled")
+    if source == "pseudo":
+        public = named_by_model(federation.active, public)
+    return federation.active, public
 
 
 def run_request(
@@ -423,14 +468,27 @@ def _cover_key(federation: Federation, rows: Sequence[int]) -> str:
     return hmac.new(bytes.fromhex(federation.cover_secret()), text, hashlib.sha256).hexdigest()
 
 
-def _public(federation: Federation, path: str | Path | None, per_label: int) -> PublicSet:
-    """Return the public set: from files, set aside before training, or from the training rows."""
+def _public(
+    federation: Federation, path: str | Path | None, per_label: int, *, labelled: bool = True
+) -> PublicSet:
+    """Return the public set: from files, set aside before training, or from the training rows.
+
+    labelled  whether labels of files are looked at; they may have none
+    """
     holdings = federation.holdings
     known = [str(text) for text in holdings.ids.tolist()]
     if path is not None:
         if federation.far:
             raise SettingsError(NO_FILES)
-        features, labels, ids = read_public(federation.config, Path(path), holdings.names)
+        if labelled:
+            features, labels, ids = read_public(
+                federation.config, Path(path), holdings.names, holdings.encodings
+            )
+        else:
+            features, ids = read_unlabelled(
+                federation.config, Path(path), holdings.names, holdings.encodings
+            )
+            labels = torch.zeros(len(ids), dtype=torch.int64)
         federation.hand_over("public", features)
         rows = torch.arange(len(labels))
         trained = _trained_on(federation, features)

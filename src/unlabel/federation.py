@@ -39,6 +39,7 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.loading import match_tables, new_features, table_features
+from unlabel.train.notes import uneven_labels
 from unlabel.train.settings import check_batch
 
 T = TypeVar("T")
@@ -63,6 +64,7 @@ class Predictions:
     names          the labels' names
     without        parties that were down, so that others answered for them
     unknown        how many of the people asked for not every party knows
+    notes          what their owner should know of how the new rows were read
     """
 
     ids: Array
@@ -71,6 +73,7 @@ class Predictions:
     names: tuple[str, ...]
     without: tuple[str, ...] = ()
     unknown: int = 0
+    notes: tuple[str, ...] = ()
 
 
 class Federation:
@@ -105,6 +108,13 @@ class Federation:
     def config(self) -> RunConfig:
         """The configuration of the run."""
         return self.holdings.config
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of the data before trusting a figure of it."""
+        held = self.holdings
+        balanced = self.config.train.balance
+        return (*held.notes, *uneven_labels(held.labels, held.names, held.rows.train, balanced))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -156,19 +166,28 @@ class Federation:
         encoded: bool = False,
         record: bool = False,
         overwrite: bool = False,
+        watch: Watch | None = None,
     ) -> Federation:
-        """Start a run: read the data and build the parties; only then touch the folder."""
+        """Start a run: read the data and build the parties; only then touch the folder.
+
+        watch  is told how far the reading of the data is, where that takes long
+        """
         path = Path(folder) if folder is not None else None
         config = config.under(Path.cwd())
         if path is not None:
             expect_usable(path, overwrite=overwrite)
         if path is None and config.train.patience:
             raise SettingsError(NEEDS_FOLDER)
-        holdings = load_holdings(config)
+        holdings = load_holdings(config, watch=watch or watch_nothing)
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         if path is not None:
             start_folder(path, holdings.config, overwrite=overwrite)
-        return cls(holdings, active, passives, path)
+            holdings.keep_encodings(path)
+        federation = cls(holdings, active, passives, path)
+        if path is not None and federation.notes:
+            text = "".join(f"{note}\n" for note in federation.notes)
+            write_atomically(path / ACTIVE / "notes.txt", text.encode(), mode=0o600)
+        return federation
 
     @classmethod
     def open(
@@ -339,7 +358,7 @@ class Federation:
         method   by name or as an object of settings; `hidden` (for people: `people`) if None
         reveal   let the partners see what an earlier hidden request was about
         options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`,
-                 `wreck`, `drift`, `mode`: see `erasure.plan`
+                 `wreck`, `drift`, `mode`, `public_from`, `any_public`: see `erasure.plan`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()
@@ -382,8 +401,10 @@ class Federation:
         if self.config.data is None:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
-            new = match_tables(self.config, {k: Path(v) for k, v in (tables or {}).items()})
-            return self._predict(next(iter(new.values())).ids, table_features(new))
+            paths = {name: Path(path) for name, path in (tables or {}).items()}
+            new = match_tables(self.config, paths, self.holdings.encodings)
+            found = self._predict(next(iter(new.values())).ids, table_features(new))
+            return replace(found, notes=tuple(n for table in new.values() for n in table.notes()))
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
         features = new_features(self.config, str(data))

@@ -58,6 +58,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def cache_folder() -> Path:
+    """Return the folder of what can be had again: $UNLABEL_CACHE, else the user's cache folder."""
+    own = os.environ.get("UNLABEL_CACHE")
+    if own:
+        return Path(own).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unlabel"
+
+
 def sha256(data: bytes) -> str:
     """Return the SHA-256 digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()

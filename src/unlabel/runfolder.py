@@ -21,6 +21,8 @@ RUN_FILES = {"report.html", "config.yaml", "metrics.jsonl", "certificate.json", 
 LONGEST_NAME = 255
 PARTY_FILES = {
     "alignment.safetensors",
+    "encoding.json",
+    "notes.txt",
     "audit.json",
     "retrained",
     "versions",

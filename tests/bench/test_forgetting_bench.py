@@ -12,7 +12,7 @@ import torch
 from cli.command_line import one_thread
 
 from unlabel.audit import attack_success, entropy, linear_probe, nearest_probe, residual
-from unlabel.bench import forget_speed, forgetting, people
+from unlabel.bench import forget_speed, forgetting, people, people_page
 from unlabel.bench.forgetting import ForgettingSettings
 from unlabel.bench.forgetting_summary import at_rate_0, table
 from unlabel.bench.measures import read_method, samples_of
@@ -102,7 +102,7 @@ def test_people_are_judged_beside_strangers_and_retrained_models() -> None:
     assert wrong["original"]["confidence"]["mean"] > 0.5
     assert wrong["forgotten"]["confidence"]["mean"] < 0.3
     assert wrong["original"]["attack_auc"]["mean"] > 0.9
-    assert people.table(found)
+    assert people_page.table(found)
 
 
 def test_an_attacks_success_by_hand() -> None:

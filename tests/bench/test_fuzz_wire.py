@@ -26,7 +26,8 @@ from unlabel.bench.fuzz_wire import (
 )
 from unlabel.errors import WireError
 from unlabel.party import Guard, PassiveParty, Policy
-from unlabel.party.passive import Open, Pending
+from unlabel.party.lateness import Pending
+from unlabel.party.passive import Open
 from unlabel.wire import (
     MESSAGES,
     Attest,

@@ -220,12 +220,12 @@ TABLE_CHANGES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]
     "text feature": (
         "host",
         _set("worst_area", "large"),
-        "feature 'worst_area' is not numeric; encode it as numbers or leave it out with `features`",
+        "feature 'worst_area' is not numeric in row 3 (1 rows in all), and most of its values are",
     ),
     "missing feature": (
         "guest",
         _set("mean_area", None),
-        "'mean_area' is missing or not finite in row 3 (1 rows in all); fill or drop such rows.",
+        "'mean_area' is missing or not finite in row 3 (1 rows in all); fill or drop such rows, or",
     ),
     "huge feature": ("host", _set("worst_area", 1e300), "'worst_area' is missing or not finite"),
     "infinite feature": ("host", _set("worst_area", "inf"), "is missing or not finite in row 3"),

@@ -101,7 +101,11 @@ def test_whole_numbers_and_truth_values_are_features(tmp_path: Path) -> None:
         (TEXT, {"id_column": "di"}, "no id column 'di'. Unknown column 'di'. Did you mean 'id'"),
         (TEXT, {"features": ["aeg"]}, "Unknown column 'aeg'. Did you mean 'age'"),
         (TEXT, {"features": ["id"]}, "column 'id' is the id or label, not a feature"),
-        (TEXT, {"label_column": None}, "feature 'y' is not numeric; encode it .* `features`"),
+        (
+            "id,name,y\n1,ann,no\n2,bob,yes\n3,eve,no\n",
+            {},
+            "feature 'name' holds 3 different texts in 3 rows; .* leave it out with `features`",
+        ),
         (TEXT + "008,1,1,no\n007,2,2,no\n", {}, r"id '007' stands in more .* \(1 repeats in all"),
         (TEXT + "8,1,1,no\n", {}, "id '8' stands in more than one row"),
         (TEXT + ",1,1,no\n", {}, "row 6 has no id in 'id'"),

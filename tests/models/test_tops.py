@@ -83,11 +83,17 @@ def test_an_unknown_way_to_combine_is_named_with_the_nearest() -> None:
         (
             {"bottom": "resnet81"},
             "Unknown bottom model 'resnet81'. Did you mean 'resnet18'? "
-            "Known: convnet, mlp, resnet18, vgg16.",
+            "Known: bert, convnet, mlp, resnet18, vgg16, words.",
         ),
-        ({"bottom": "zzz"}, "Unknown bottom model 'zzz'. Known: convnet, mlp, resnet18, vgg16."),
+        (
+            {"bottom": "zzz"},
+            "Unknown bottom model 'zzz'. Known: bert, convnet, mlp, resnet18, vgg16, words.",
+        ),
         ({"bottoms": {"a": "vgg61"}}, "Unknown bottom model 'vgg61'. Did you mean 'vgg16'?"),
-        ({"top": "liner"}, "Unknown top model 'liner'. Did you mean 'linear'? Known: fc3, linear."),
+        (
+            {"top": "liner"},
+            "Unknown top model 'liner'. Did you mean 'linear'? Known: fc3, fc4, linear.",
+        ),
     ],
 )
 def test_an_unknown_name_is_refused_before_anything_is_built(

@@ -132,7 +132,8 @@ REFUSED = {
         "positional argument: 'depth'."
     ),
     "my_models:raising_at_build": (
-        "Model 'my_models:raising_at_build' cannot be called with shape: KeyError: 'no such thing'."
+        "Model 'my_models:raising_at_build' cannot be called with no arguments: "
+        "KeyError: 'no such thing'."
     ),
     "my_models:flat": (
         "Bottom model 'my_models:flat' does not fit: expected embeddings of shape [rows, width] "

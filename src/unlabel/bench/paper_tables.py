@@ -38,6 +38,25 @@ def printed(labels: int, model: str, data: str, method: str) -> dict[str, Printe
     return _tables().get((SCENARIOS.get(labels, ""), model, data, theirs), {})
 
 
+def printed_lambda(method: str) -> dict[str, Printed]:
+    """Return the paper's figures for the shares that a method names; none at another rate.
+
+    >>> str(printed_lambda("mixup-ascent@resnet18-cifar10:lambdas=0.2/0.5")["D_r"])
+    '89.11 ± 0.11'
+    """
+    head, *words = method.split(":")
+    shares = [word.removeprefix("lambdas=") for word in words if word.startswith("lambdas=")]
+    if not shares or len(words) > 1 or not head.startswith("mixup-ascent@"):
+        return {}
+    return _tables().get(("lambda", "resnet18", "cifar10", shares[0].replace("/", " ")), {})
+
+
+def printed_leakage(data: str, method: str) -> Printed | None:
+    """Return the paper's share of private rows that are found, in percent."""
+    theirs = THEIR_NAMES.get(method, method)
+    return _tables().get(("leakage", "resnet18", data, theirs), {}).get("members")
+
+
 @cache
 def _tables() -> dict[tuple[str, str, str, str], dict[str, Printed]]:
     text = files("unlabel.bench").joinpath("paper_tables.csv").read_text(encoding="utf-8")

@@ -18,13 +18,15 @@ import torch
 
 from unlabel._version import __version__
 
+#: Settings that say where somebody's data lie.
+PLACES = ("folder", "given")
 PACKAGES = ("torch", "numpy", "safetensors", "scikit-learn")
 
 
 def provenance(settings: Any) -> dict[str, Any]:
     """Return what somebody needs to repeat a measurement."""
     return {
-        "settings": {k: v for k, v in asdict(settings).items() if k != "folder"},
+        "settings": {k: v for k, v in asdict(settings).items() if k not in PLACES},
         "command": " ".join([_program(), *_told(sys.argv[1:])]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
@@ -44,9 +46,12 @@ def _told(words: Sequence[str]) -> list[str]:
     ['people', '--folder', 'FOLDER', '--set', 'folder=FOLDER']
     """
     told = [re.sub(r"^(--)?folder=.*", r"\1folder=FOLDER", word) for word in words]
+    told = [re.sub(r"^given=.*", "given=FILES", word) for word in told]
     for number, word in enumerate(words[:-1]):
         if word == "--folder":
             told[number + 1] = "FOLDER"
+        elif word == "--data":  # PART=FILE of the bench `paper`, else the name of a dataset
+            told[number + 1] = re.sub(r"=.*", "=FILE", words[number + 1])
     return told
 
 

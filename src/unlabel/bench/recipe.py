@@ -29,7 +29,7 @@ class Recipe:
 
     folder   where the file or the files of the data lie; no part of what is recorded
     widths   of the parts, where they are not even; `parties` is not looked at then
-    columns  of a CSV or Parquet file, as NAME=VALUE
+    columns  of a CSV or Parquet file, as NAME=VALUE; a list has + between its values
     text     how texts are read, as NAME=VALUE
     top      the top model; the one that goes with the bottom if not given
     """
@@ -63,6 +63,10 @@ class Recipe:
 
     def federation(self, seed: int) -> Federation:
         """Return the untrained federation of a seed."""
+        return Federation.create(self.config(seed))
+
+    def config(self, seed: int) -> RunConfig:
+        """Return the run of a seed as settings."""
         train: dict[str, Any] = {
             name: getattr(self, name)
             for name in {f.name for f in fields(Recipe)} & {f.name for f in fields(TrainSettings)}
@@ -73,24 +77,31 @@ class Recipe:
             embeddings=list(self.defend_embeddings),
             seed=seed if self.is_defended() else None,
         )
-        return Federation.create(
-            RunConfig(
-                data=self.data,
-                folder=Path(self.folder) if self.folder else None,
-                columns=parse_settings(Columns, self.columns),
-                parties=self.widths or self.parties,
-                split=cast(SplitKind | None, self.split or None),
-                model=ModelSettings(
-                    bottom=self.model,
-                    top=self.top or None,
-                    text=parse_settings(TextSettings, self.text),
-                ),
-                train=make_settings({**train, "seed": seed}),
-                defend=defend,
-                policy=Policy(max_gradient_norm=ANY_NORM) if self.defend_gradients else Policy(),
-            )
+        return RunConfig(
+            data=self.data,
+            folder=Path(self.folder) if self.folder else None,
+            columns=parse_settings(Columns, [_listed(word) for word in self.columns]),
+            parties=self.widths or self.parties,
+            split=cast(SplitKind | None, self.split or None),
+            model=ModelSettings(
+                bottom=self.model,
+                top=self.top or None,
+                text=parse_settings(TextSettings, self.text),
+            ),
+            train=make_settings({**train, "seed": seed}),
+            defend=defend,
+            policy=Policy(max_gradient_norm=ANY_NORM) if self.defend_gradients else Policy(),
         )
 
     def is_defended(self) -> bool:
         """Return whether the parties do anything to what they send."""
         return bool(self.defend_gradients or self.defend_embeddings)
+
+
+def _listed(word: str) -> str:
+    """Return a word about columns with commas in its list, which ended a word before.
+
+    >>> _listed("categories=sex+job")
+    'categories=sex,job'
+    """
+    return word.replace("+", ",") if word.startswith("categories=") else word

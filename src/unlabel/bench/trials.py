@@ -23,7 +23,14 @@ from unlabel.bench.provenance import provenance
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.records import Records
 from unlabel.erasure import Outcome
-from unlabel.errors import ForgetError, SettingsError, TrainingError, UnlabelError, why
+from unlabel.errors import (
+    ForgetError,
+    PartyRefused,
+    SettingsError,
+    TrainingError,
+    UnlabelError,
+    why,
+)
 from unlabel.federation import Federation
 from unlabel.forget import Method
 
@@ -105,7 +112,7 @@ class Trials:
         try:
             outcome, seconds = self._request(federation, method, seed)
             line |= self._figures(federation, outcome) | {"seconds_all": seconds}
-        except (ForgetError, TrainingError) as error:
+        except (ForgetError, PartyRefused, TrainingError) as error:
             line["failed"] = str(error)
         line = self.records.add(**line, where=self._place(federation))
         self._say(f"seed {seed} {method} {self.request}: {in_words(line)}")
@@ -128,7 +135,7 @@ class Trials:
                 line["failed"] = f"What it left cannot be measured: {why(error)}."
             finally:
                 outcome.rollback()
-        except (ForgetError, TrainingError) as error:
+        except (ForgetError, PartyRefused, TrainingError) as error:
             line["failed"] = str(error)
         line = self.records.add(**line, where=self._place(federation))
         self._say(f"sweep {method} {self.request}: {in_words(line)}")

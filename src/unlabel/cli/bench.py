@@ -15,6 +15,7 @@ from unlabel.bench.meanings import meanings
 from unlabel.bench.pictures import can_draw
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES, Bench
+from unlabel.cli import bench_paper
 from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.errors import SettingsError
 from unlabel.files import write_atomically
@@ -155,5 +156,8 @@ def _beside(bench: Bench, out: Path | None, words: Sequence[str]) -> list[str]:
     ]
 
 
+#: Commands with options of their own.
+OWN = {"paper": bench_paper.paper}
+
 for _name in BENCHES.names():
-    app.command(_name)(_command(_name, BENCHES.get(_name)))
+    app.command(_name)(OWN.get(_name) or _command(_name, BENCHES.get(_name)))

@@ -105,6 +105,22 @@ def forget(
             help="Samples with a suspicious label: none, drop or weight.", rich_help_panel=HOW
         ),
     ] = "none",
+    public_from: Annotated[
+        str,
+        typer.Option(
+            help="labelled; pseudo: the model itself names the public samples; anchors: made from "
+            "the labels' training rows, for the top alone.",
+            rich_help_panel=HOW,
+        ),
+    ] = "labelled",
+    any_public: Annotated[
+        bool,
+        typer.Option(
+            "--any-public",
+            help="Even with public samples whose labels the model does not share.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     cover: Annotated[
         int,
         typer.Option(
@@ -154,7 +170,8 @@ def forget(
             raise SettingsError("Slots are for runs in one process; leave --queue out.")
         others = (ids, method, preset, set_, public, few_shot, retained, cover or None)
         flags = (
-            *(secret, again, reveal, record, dry_run, commit),
+            *(secret, again, reveal, record, dry_run, commit, any_public),
+            public_from != "labelled",
             *(mode not in (None, "hidden"), robust != "none", bool(device)),
         )
         queue_request(
@@ -185,6 +202,8 @@ def forget(
             again=again,
             mode=mode,  # type: ignore[arg-type]
             key=key,
+            public_from=public_from,  # type: ignore[arg-type]
+            any_public=any_public,
         )
         expect_fits(task, request, made, name)
         if commit and made.is_control():

@@ -85,6 +85,8 @@ def show(
             f"'{result.suspects[0]['id']}' (score {result.suspects[0]['score']:.2f}). "
             f"--robust drop leaves them out."
         )
+    if result.warning:
+        messages.print(f"Careful: {result.warning}")
     if result.disclosed:
         messages.print("The public samples are training rows, so partners learn who they are.")
     messages.print(f"Mode {result.mode}: {MODES[method.mode()]}.")

@@ -19,16 +19,16 @@ from rich.text import Text
 from unlabel.align.normal import normalise_all
 from unlabel.align.psi import library
 from unlabel.cli.output import messages
-from unlabel.data import read_table
 from unlabel.errors import RunError
 from unlabel.operate.asked import Asked
 from unlabel.operate.connect import keep_table, table_of
 from unlabel.operate.engine import Engine
-from unlabel.operate.house import engine_of, open_house
+from unlabel.operate.house import engine_of, open_house, settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.logs import logging_to
 from unlabel.operate.office import Office
 from unlabel.party import Policy
+from unlabel.train.loading import read_active
 
 app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
 
@@ -64,12 +64,9 @@ def start(
 def _start_active(kit: Kit, table: Path) -> None:
     """Run the engine's server; what commands do is shown where they are given."""
     library()
-    own = read_table(
-        table,
-        id_column=kit.party.id,
-        label_column=kit.party.label,
-        features=kit.party.features,
-    )
+    active = kit.run_config(table).active
+    assert active is not None
+    own = read_active(active, encoding=settled_encoding(kit.home))
     normalise_all(own.ids, kit.agreement.align, kit.party.id)  # its owner hears of ids that collide
     keep_table(kit, table)
     server = kit.agreement.server
@@ -89,6 +86,8 @@ def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
     house = open_house(kit, table)
     keep_table(kit, table)
     messages.print(policy_table(kit.name, kit.policy))
+    for note in house.notes:
+        messages.print(note)
     state = "aligned" if house.people.digest else "not aligned yet"
     messages.print(
         f"Party {kit.name}: {len(house.people.ids)} rows in its table, {state}; joins "

@@ -62,6 +62,8 @@ def predict(
         )
     if found.unknown:
         messages.print(f"{found.unknown} more were left out: not every party knows them.")
+    for note in found.notes:
+        messages.print(note)
     if out is not None:
         messages.print(f"Written to {out}.")
 
@@ -79,7 +81,8 @@ def _parse_tables(given: list[str]) -> dict[str, Path]:
 def _marks(found: Predictions) -> dict[str, object]:
     """Return what a reader must know of how the answer came about, where there is anything."""
     without = {"without": list(found.without)} if found.without else {}
-    return {**without, **({"unknown": found.unknown} if found.unknown else {})}
+    notes = {"notes": list(found.notes)} if found.notes else {}
+    return {**without, **({"unknown": found.unknown} if found.unknown else {}), **notes}
 
 
 def _to_csv(found: Predictions) -> str:

@@ -9,7 +9,7 @@ import typer
 
 from unlabel.cli.options import expect_same, make_config, parse_parties
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
-from unlabel.cli.progress import ProgressBar
+from unlabel.cli.progress import ProgressBar, StepBar
 from unlabel.cli.target import Far, Target
 from unlabel.configfile import read_run_config
 from unlabel.errors import SettingsError
@@ -182,6 +182,8 @@ def train(
         return
     run = out or _default_run(config, data)
     made = open_or_create(config, given, run, resume=resume, overwrite=overwrite, record=record)
+    for note in made.notes:
+        messages.print(f"Note: {note}", soft_wrap=True)
     progress = made.train(watchers=[ProgressBar(messages)], reveal=reveal)
     _show(made, progress, made.evaluate(), Target(run), json=json)
 
@@ -228,7 +230,9 @@ def open_or_create(
         return Federation.open(run, record=record, resume=True)
     if not described:
         raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
-    return Federation.create(make_config(file, given), run, overwrite=overwrite, record=record)
+    made = make_config(file, given)
+    with StepBar(messages, "reading") as bar:
+        return Federation.create(made, run, overwrite=overwrite, record=record, watch=bar.step)
 
 
 def _default_run(config: Path | None, data: str | None) -> Path:
@@ -262,6 +266,7 @@ def _show(
                 "epochs": len(progress.history),
                 "validation_accuracy": _validated(federation, progress),
                 "version": progress.version,
+                "notes": list(federation.notes),
             }
         )
         return

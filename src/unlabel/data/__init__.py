@@ -1,6 +1,14 @@
 """Datasets, and how their features split between parties."""
 
-from unlabel.data.dataset import SOURCES, Augment, Columns, Dataset, Source, load_dataset
+from unlabel.data.dataset import (
+    SOURCES,
+    Augment,
+    Columns,
+    Dataset,
+    Pictures,
+    Source,
+    load_dataset,
+)
 from unlabel.data.features import Features, Scaling
 from unlabel.data.splits import ACTIVE, Parties, Rows, SplitKind, draw_rows, split_features
 from unlabel.data.tables import FeatureChoice, Table, encode_labels, read_table
@@ -14,6 +22,7 @@ __all__ = [
     "FeatureChoice",
     "Features",
     "Parties",
+    "Pictures",
     "Rows",
     "Scaling",
     "Source",

@@ -11,15 +11,22 @@ from unlabel.errors import DataError
 
 CLASSES = 100
 NAMES = "fine_label_names.txt"
+#: What the official archive unpacks to, and what the one of the Python version does.
+BINARY, PICKLES = "cifar-100-binary", "cifar-100-python"
+WHERE = (
+    "download the 'CIFAR-100 binary version' from the dataset's page at the University of Toronto, "
+    f"unpack it, and pass the folder that holds train.bin, test.bin and {NAMES} with `--folder`"
+)
 
 
 def load(folder: Path | None = None) -> Dataset:
     """Read the official binary files from the folder."""
     if folder is None:
+        raise DataError(f"CIFAR-100 cannot be fetched: {WHERE}.")
+    folder = folder / BINARY if (folder / BINARY).is_dir() else folder
+    if (folder / PICKLES).is_dir() or (folder / "meta").is_file():
         raise DataError(
-            "CIFAR-100 cannot be fetched: download the 'CIFAR-100 binary version' from the "
-            "dataset's page at the University of Toronto, unpack it, and pass the folder that "
-            f"holds train.bin, test.bin and {NAMES} with `--folder`."
+            f"Folder '{folder}' holds CIFAR-100 as Python objects, which are never loaded: {WHERE}."
         )
     parts = Parts.join(_read(folder, "train.bin"), _read(folder, "test.bin"))
     return Dataset(

@@ -22,13 +22,26 @@ class Features:
     """The rows a party holds: uint8 images [N, C, H, W] or floating-point columns [N, D].
 
     They lie on the device where they fit, and batch by batch go there where they do not.
+
+    marks     [D] which columns are marks, 0 or 1, that scaling leaves alone; None if there are none
+    may_miss  columns may have missing numbers, NaN, in whose place scaling puts the mean
     """
 
-    def __init__(self, values: Tensor, *, augment: Augment = "none") -> None:
-        if values.is_floating_point() and not torch.isfinite(values).all():
-            raise DataError("Features must be finite numbers; some are NaN or infinite.")
+    def __init__(
+        self,
+        values: Tensor,
+        *,
+        augment: Augment = "none",
+        marks: Tensor | None = None,
+        may_miss: bool = False,
+    ) -> None:
+        if values.is_floating_point():
+            fine = ~torch.isinf(values) if may_miss else torch.isfinite(values)
+            if not fine.all():
+                raise DataError("Features must be finite numbers; some are NaN or infinite.")
         self.values = values
         self.augment: Augment = augment
+        self.marks = marks if marks is not None and marks.any() else None
         self._device = values.device
 
     def __len__(self) -> int:
@@ -44,6 +57,7 @@ class Features:
         moved = Features.__new__(Features)
         moved.values = self.values.to(device) if _fits(self.values, device) else self.values
         moved.augment = self.augment
+        moved.marks = self.marks
         moved._device = device
         return moved
 
@@ -62,7 +76,10 @@ class Scaling:
 
     One mean and one deviation a channel for images, one a column for tables; a constant column
     keeps the deviation 1. The tokens of texts (int64) are names and not amounts: they stay as
-    they are.
+    they are, and so do marks of categories, of which a rare one would become a huge number.
+
+    A missing number (NaN) becomes 0. That is what it would be if the mean of those present had
+    stood in its place before the fit: mean = sum / present, std^2 = sum (x - mean)^2 / rows.
     """
 
     mean: Tensor
@@ -78,7 +95,8 @@ class Scaling:
         if features.values.dtype == torch.int64:
             return cls(torch.zeros(1, 1), torch.ones(1, 1))
         count = len(rows) * math.prod(features.shape[1:])
-        mean = _sum(features, rows, lambda x: x) / count
+        present = _present(features, rows, count)
+        mean = _sum(features, rows, lambda x: x) / present
         wide = mean.view(1, -1, *[1] * (len(features.shape) - 1))
         variance = _sum(features, rows, lambda x: (x - wide).square()) / count
         # The mean of a constant column is off by a rounding error, and so is its deviation.
@@ -87,6 +105,8 @@ class Scaling:
         least = torch.clamp_min(1e-12 * mean.abs(), torch.finfo(kind).tiny)
         still = variance.sqrt() <= least
         std = torch.where(still, torch.ones_like(mean), variance.sqrt()).view_as(wide)
+        if features.marks is not None:
+            wide, std = wide.masked_fill(features.marks, 0), std.masked_fill(features.marks, 1)
         return cls(wide.to(kind), std.to(kind))
 
     def to(self, device: torch.device) -> Scaling:
@@ -95,14 +115,32 @@ class Scaling:
 
     def apply(self, x: Tensor) -> Tensor:
         """Return the standardised batch, in float32 whatever the precision of its features."""
-        return ((x - self.mean) / self.std).float()
+        scaled = ((x - self.mean) / self.std).float()
+        return _filled(scaled) if x.is_floating_point() else scaled
+
+
+def _filled(x: Tensor) -> Tensor:
+    """Return numbers with 0 where one is missing."""
+    return x.masked_fill(x.isnan(), 0)
+
+
+def _present(features: Features, rows: Tensor, count: int) -> Tensor:
+    """Return how many numbers of each channel are not missing, 1 where all are."""
+    if not features.values.is_floating_point():
+        return torch.tensor(float(count))  # pixels are never missing
+    return _sum(features, rows, lambda x: (~x.isnan()).double()).clamp_min(1)
 
 
 def _sum(features: Features, rows: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the sum over rows and pixels of a function of the features, one a channel."""
+    """Return the sum over rows and pixels of a function of the features, one a channel.
+
+    What is missing adds nothing.
+    """
     total = torch.zeros(features.shape[0], dtype=torch.float64)
     for piece in rows.split(4096):
         x = of(features.batch(piece, augment=False).double().cpu())
+        if features.values.is_floating_point():
+            x = _filled(x)
         total += x.sum([axis for axis in range(x.dim()) if axis != 1])
     return total
 

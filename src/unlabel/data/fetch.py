@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
 import subprocess
 import tarfile
@@ -26,6 +25,7 @@ import numpy as np
 from unlabel.data.dataset import Array
 from unlabel.data.npz import read_arrays
 from unlabel.errors import DataError, RunError
+from unlabel.files import cache_folder as cache_folder
 from unlabel.files import write_atomically
 
 TIMEOUT_S = 600
@@ -86,14 +86,7 @@ class Cached:
 
     def keep(self, parts: Parts) -> Path:
         """Check `parts` and write them into the cache."""
-        self.check(parts)
-        data = io.BytesIO()
-        np.savez(data, allow_pickle=False, x=parts.x, y=parts.y, test=parts.test)
-        try:
-            write_atomically(self.path, data.getvalue())
-        except RunError as error:
-            how = "with the environment variable UNLABEL_CACHE"
-            raise DataError(f"{str(error).rstrip('.')} {how}.") from error
+        keep_arrays(self.path, self.check(parts))
         return self.path
 
     def read(self) -> Parts:
@@ -112,12 +105,15 @@ class Cached:
             ) from error
 
 
-def cache_folder() -> Path:
-    """Return the folder of fetched data: $UNLABEL_CACHE, else the user's cache folder."""
-    own = os.environ.get("UNLABEL_CACHE")
-    if own:
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unlabel"
+def keep_arrays(path: Path, parts: Parts) -> None:
+    """Write arrays into a file of the cache."""
+    data = io.BytesIO()
+    np.savez(data, allow_pickle=False, **parts._asdict())
+    try:
+        write_atomically(path, data.getvalue())
+    except RunError as error:
+        how = "with the environment variable UNLABEL_CACHE"
+        raise DataError(f"{str(error).rstrip('.')} {how}.") from error
 
 
 def digest(parts: Parts) -> str:

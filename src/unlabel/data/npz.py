@@ -3,10 +3,13 @@
     x_train, y_train, x_test, y_test   or only the first two, or just x, y
     classes          the name of each label, strings (optional)
     test_in_train    the test rows that stand in the training part too, as a mask or as row
-                     numbers: they are left out (optional)
+                     numbers: they are left out; an empty list says there are none (optional)
 
 Features are [N, D] for a table, [N, H, W] for grey images, [N, H, W, C] or [N, C, H, W] with
 1 or 3 channels for images, and [N, V, H, W] for views. Images and views are uint8.
+
+In place of x, x_train and x_test there may be voxels, voxels_train and voxels_test, which become
+six depth views (see `voxels`); `side` then says that their bits are packed, and the grids' side.
 """
 
 from __future__ import annotations
@@ -18,31 +21,53 @@ from typing import Any
 import numpy as np
 
 from unlabel.data.dataset import Array, Dataset, Layout
+from unlabel.data.duplicates import tell_repeats
+from unlabel.data.voxels import views_of_voxels
 from unlabel.errors import DataError
 
 KEYS = ("x_train", "y_train", "x_test", "y_test", "x", "y", "classes", "test_in_train")
+VOXELS = ("voxels", "voxels_train", "voxels_test", "side")
 CHANNELS = (1, 3)
 
 
 def load_npz(path: Path, views: bool = False) -> Dataset:
     """Load the file as a dataset; with `views`, [N, V, H, W] is V grey views of an object."""
-    held = read_arrays(path, KEYS)
     where = f"File '{path}'"
+    held = read_arrays(path, KEYS + VOXELS)
+    views = _draw_voxels(held, where) or views
     x, y, rows = _joined(held, where)
     features, layout = _features(x, views, where)
     numbers, labels = _labels(y, held.get("classes"), where)
-    return Dataset(path.stem, features, numbers, labels, layout=layout, test=rows)
+    dataset = Dataset(path.stem, features, numbers, labels, layout=layout, test=rows)
+    # In a table two people may well be alike, and who marked the test rows has looked already.
+    if layout == "table" or "test_in_train" in held:
+        return dataset
+    return tell_repeats(dataset, "mark them in 'test_in_train' to leave them out")
 
 
 def load_rows(path: Path, views: bool = False) -> tuple[Array, Layout] | None:
     """Read `x` alone, of rows whose labels nobody knows yet; None where there is no `x`."""
-    x = read_arrays(path, ("x",)).get("x")
     where = f"File '{path}'"
+    held = read_arrays(path, ("x", "voxels", "side"))
+    views = _draw_voxels(held, where) or views
+    x = held.get("x")
     if x is None:
         return None
     if x.size == 0:
         raise DataError(f"{where}: 'x' is empty, of shape {list(x.shape)}: give it rows.")
     return _features(x, views, where)
+
+
+def _draw_voxels(held: dict[str, Array], where: str) -> bool:
+    """Put views in the place of voxels; return whether there were any."""
+    side = held.pop("side", None)
+    found = [key for key in VOXELS if key in held]
+    for key in found:
+        name = key.replace("voxels", "x")
+        if name in held:
+            raise DataError(f"{where} has both '{key}' and '{name}': leave one of them out.")
+        held[name] = views_of_voxels(held.pop(key), side, f"{where}: '{key}'")
+    return bool(found)
 
 
 def read_arrays(path: Path, wanted: Iterable[str]) -> dict[str, Array]:

@@ -1,4 +1,8 @@
-"""A user's own dataset in one CSV or Parquet file: texts or a table, and a label a row."""
+"""A user's own dataset in one CSV or Parquet file: texts or a table, and a label a row.
+
+One person holds all of it and plays the parties, so the categories of a table's columns are those
+of all its rows, test rows too. What a column became stays with one party.
+"""
 
 from __future__ import annotations
 
@@ -8,36 +12,94 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unlabel.data.dataset import Array, Columns, Dataset
-from unlabel.data.tables import encode_labels, read_frame
+from unlabel.data.encoding import Encoding
+from unlabel.data.tables import encode_labels, read_frame, read_text_column
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_sheet(path: Path, columns: Columns) -> Dataset:
-    """Load the file, and the file of test rows beside it if there is one."""
+def load_sheet(path: Path, columns: Columns, encoding: Encoding | None = None) -> Dataset:
+    """Load the file, and the file of test rows beside it if there is one.
+
+    encoding  how the columns of a table become numbers, where that is settled
+    """
+    frame, first = _read_all(path, columns)
+    y, labels = encode_labels(frame[columns.label].to_numpy())
+    test = np.arange(first, len(frame)) if columns.test else np.empty(0, dtype=np.int64)
+    if columns.split:
+        test = np.flatnonzero((frame[columns.split].astype(str) == "test").to_numpy())
+        if len(test) == 0:
+            raise DataError(
+                f"File '{path}': no row says 'test' in '{columns.split}'; mark the rows to test on "
+                f"or leave `split` out."
+            )
+    name = path.name.partition(".")[0]
+    if columns.text:
+        texts = read_text_column(frame, columns.text, f"File '{path}'")
+        return Dataset(name, texts, y, labels, "text", test)
+    encoding = encoding or _fit(path, frame, columns)
+    found = encoding.apply(frame, f"File '{path}'")
+    kept = np.flatnonzero(found.whole) if columns.missing == "drop" else np.arange(len(y))
+    return Dataset(
+        name,
+        found.values[kept],
+        y[kept],
+        labels,
+        "table",
+        np.flatnonzero(np.isin(kept, test)),
+        blocks=encoding.blocks,
+        marks=encoding.marks,
+    )
+
+
+def sheet_encoding(path: Path, columns: Columns) -> Encoding:
+    """Return how the columns of a file with a table become numbers."""
+    return _fit(path, _read_all(path, columns)[0], columns)
+
+
+def load_sheet_rows(path: Path, columns: Columns, encoding: Encoding) -> Array:
+    """Read new rows of a table, whose labels nobody knows yet, as numbers."""
+    found = encoding.apply(read_frame(path, texts=encoding.categories()), f"File '{path}'")
+    return found.values[found.whole] if columns.missing == "drop" else found.values
+
+
+def load_sheet_texts(path: Path, columns: Columns) -> Array:
+    """Read new texts, whose labels nobody knows yet."""
+    frame = read_frame(path, text_column=columns.text)
+    if columns.text not in frame.columns:
+        raise DataError(
+            f"File '{path}' has no text column '{columns.text}'. "
+            f"{unknown('column', columns.text, map(str, frame.columns))}"
+        )
+    return read_text_column(frame, columns.text, f"File '{path}'")
+
+
+def _fit(path: Path, frame: pd.DataFrame, columns: Columns) -> Encoding:
+    taken = (columns.label, columns.split, columns.id)
+    return Encoding.fit(
+        frame,
+        [str(name) for name in frame.columns if name not in taken],
+        categories=columns.categories,
+        missing=columns.missing,
+        where=f"File '{path}'",
+    )
+
+
+def _read_all(path: Path, columns: Columns) -> tuple[pd.DataFrame, int]:
+    """Return all rows, and how many of them come before those to test on."""
     import pandas as pd
 
     frames = [_read(path, columns)]
     if columns.test:
         frames.append(_read(path.parent / columns.test, columns))
-    frame = pd.concat(frames, ignore_index=True)
-    y, labels = encode_labels(frame[columns.label].to_numpy())
-    test = np.arange(len(frames[0]), len(frame)) if columns.test else np.empty(0, dtype=np.int64)
-    if columns.split:
-        test = np.flatnonzero((frame[columns.split].astype(str) == "test").to_numpy())
-    name = path.name.partition(".")[0]
-    if columns.text:
-        return Dataset(name, _texts(path, frame, columns.text), y, labels, "text", test)
-    rest = [c for c in frame.columns if c not in (columns.label, columns.split)]
-    values = frame[rest].to_numpy(dtype=np.float32)
-    return Dataset(name, values, y, labels, "table", test)
+    return pd.concat(frames, ignore_index=True), len(frames[0])
 
 
 def _read(path: Path, columns: Columns) -> pd.DataFrame:
-    frame = read_frame(path)
-    for what in ("label", "text", "split"):
+    frame = read_frame(path, texts=columns.categories, text_column=columns.text or None)
+    for what in ("label", "text", "split", "id"):
         column = getattr(columns, what)
         if column and column not in frame.columns:
             raise DataError(
@@ -48,11 +110,3 @@ def _read(path: Path, columns: Columns) -> pd.DataFrame:
         row = int(np.flatnonzero(frame[columns.label].isna())[0])
         raise DataError(f"File '{path}': row {row + 1} has no label in '{columns.label}'.")
     return frame
-
-
-def _texts(path: Path, frame: pd.DataFrame, column: str) -> Array:
-    texts = frame[column]
-    empty = np.flatnonzero(texts.isna() | (texts.astype(str).str.strip() == ""))
-    if len(empty):
-        raise DataError(f"File '{path}': row {int(empty[0]) + 1} has no text in '{column}'.")
-    return texts.astype(str).to_numpy(dtype=object)

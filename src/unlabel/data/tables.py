@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import torch
 
 from unlabel.data.dataset import Array
+from unlabel.data.encoding import Encoding, Missing
+from unlabel.data.features import Features
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
@@ -20,18 +24,46 @@ FeatureChoice = Literal["rest", "none"] | list[str]
 
 @dataclass(frozen=True)
 class Table:
-    """One party's table: ids, numeric features, and for the active party a label a row."""
+    """One party's table: ids, features as numbers, and for the active party a label a row.
+
+    columns   that are features, by the names they have in the file
+    encoding  how they became numbers
+    unseen    values of categories that were not there when the encoding was made, by column
+    texts     of a table whose one feature is text, and whose `values` are still to be made
+    """
 
     path: Path
     ids: Array
     values: Array
     columns: tuple[str, ...]
     labels: Array | None = None
+    encoding: Encoding = field(default_factory=Encoding)
+    unseen: Mapping[str, int] = field(default_factory=dict)
+    texts: Array | None = None
 
     def take(self, rows: Array) -> Table:
         """Return the named rows in the given order."""
         labels = None if self.labels is None else self.labels[rows]
-        return Table(self.path, self.ids[rows], self.values[rows], self.columns, labels)
+        texts = None if self.texts is None else self.texts[rows]
+        return replace(
+            self, ids=self.ids[rows], values=self.values[rows], labels=labels, texts=texts
+        )
+
+    def features(self) -> Features:
+        """Return the rows as a model's owner holds them."""
+        return Features(
+            torch.from_numpy(np.ascontiguousarray(self.values)),
+            marks=torch.from_numpy(self.encoding.marks),
+            may_miss=self.encoding.may_miss(),
+        )
+
+    def notes(self) -> list[str]:
+        """Return what its owner should know of how the rows were read."""
+        return [
+            f"{count} values of '{column}' are of categories that training had not; they are read "
+            f"as none of those it knows."
+            for column, count in self.unseen.items()
+        ]
 
 
 def read_table(
@@ -40,27 +72,58 @@ def read_table(
     id_column: str,
     label_column: str | None = None,
     features: FeatureChoice = "rest",
+    categories: Sequence[str] = (),
+    missing: Missing = "refuse",
+    encoding: Encoding | None = None,
+    text_column: str | None = None,
 ) -> Table:
     """Read a party's table and check all that can be checked before training.
 
     Ids are compared as text, without surrounding blanks.
+
+    categories   columns of numbers that are codes of categories; columns of text are so anyway
+    missing      what to do where a value is missing
+    encoding     how columns become numbers, where that is settled; from the table itself if not
+    text_column  the one feature, where that is text
     """
-    frame = read_frame(path, id_column)
-    for what, column in (("id", id_column), ("label", label_column)):
+    where = f"Table '{path}'"
+    texts = encoding.categories() if encoding else categories
+    frame = read_frame(path, id_column, texts, text_column)
+    for what, column in (("id", id_column), ("label", label_column), ("text", text_column)):
         if column is not None and column not in frame.columns:
             raise DataError(
-                f"Table '{path}' has no {what} column '{column}'. "
+                f"{where} has no {what} column '{column}'. "
                 f"{unknown('column', column, map(str, frame.columns))}"
             )
     ids = _read_ids(path, frame, id_column)
-    columns = _feature_columns(path, frame, features, {id_column, label_column})
+    if text_column is not None:
+        features, encoding = "none", None
+    if encoding is None:
+        columns = _feature_columns(path, frame, features, {id_column, label_column})
+        encoding = Encoding.fit(frame, columns, categories=categories, missing=missing, where=where)
+    else:
+        named = features if isinstance(features, list) else None
+        encoding.expect_same(named, categories, missing, where)
+        columns = [column.name for column in encoding.columns]
     labels = None
     if label_column is not None:
         if frame[label_column].isna().any():
             row = int(np.flatnonzero(frame[label_column].isna())[0])
-            raise DataError(f"Table '{path}': row {row + 1} has no label in '{label_column}'.")
+            raise DataError(f"{where}: row {row + 1} has no label in '{label_column}'.")
         labels = frame[label_column].to_numpy()
-    return Table(path, ids, _read_values(path, frame, columns), tuple(columns), labels)
+    found = encoding.apply(frame, where)
+    if text_column is not None:
+        words = read_text_column(frame, text_column, where)
+        return Table(path, ids, found.values, (text_column,), labels, encoding, texts=words)
+    table = Table(path, ids, found.values, tuple(columns), labels, encoding, found.unseen)
+    if missing != "drop" or found.whole.all():
+        return table
+    if not found.whole.any():
+        raise DataError(
+            f"{where}: every row misses a value, so `missing: drop` leaves none; choose `mean` or "
+            f"`flag`, or leave a column out with `features`."
+        )
+    return table.take(np.flatnonzero(found.whole))
 
 
 def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
@@ -82,8 +145,25 @@ def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
     return codes.astype(np.int64), tuple(str(name) for name in names)
 
 
-def read_frame(path: Path, id_column: str | None = None) -> pd.DataFrame:
-    """Read a CSV or Parquet file as it is; ids stay text."""
+def read_text_column(frame: pd.DataFrame, column: str, where: str) -> Array:
+    """Return the texts of a column; a row without any is refused."""
+    texts = frame[column].astype(object).where(frame[column].notna(), "").astype(str).str.strip()
+    empty = np.flatnonzero(texts == "")
+    if len(empty):
+        raise DataError(
+            f"{where}: row {int(empty[0]) + 1} has no text in '{column}' ({len(empty)} rows in "
+            f"all); fill or drop such rows."
+        )
+    return texts.to_numpy(dtype=object)
+
+
+def read_frame(
+    path: Path,
+    id_column: str | None = None,
+    texts: Sequence[str] = (),
+    text_column: str | None = None,
+) -> pd.DataFrame:
+    """Read a CSV or Parquet file as it is; ids, texts and the columns of `texts` stay text."""
     import pandas as pd
 
     if not path.is_file():
@@ -92,8 +172,17 @@ def read_frame(path: Path, id_column: str | None = None) -> pd.DataFrame:
         if path.suffix == ".parquet":
             frame = pd.read_parquet(path)
         else:
-            # An id is text: as a number 007 would become 7, and "NA" would be missing.
-            frame = pd.read_csv(path, converters={id_column: str.strip} if id_column else None)
+            # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign
+            # in front keeps pandas from looking for either.
+            plain = [name for name in (id_column, text_column) if name is not None]
+            frame = pd.read_csv(
+                path,
+                converters=dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
+                dtype={name: str for name in texts if name not in plain},
+                low_memory=False,  # a column has one type, however long the file
+            )
+            for name in frame.columns.intersection(plain):
+                frame[name] = frame[name].str[1:]
     except ImportError as error:
         raise DataError(
             f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
@@ -139,28 +228,6 @@ def _feature_columns(
         if name in taken:
             raise DataError(f"Table '{path}': column '{name}' is the id or label, not a feature.")
     return list(features)
-
-
-def _read_values(path: Path, frame: pd.DataFrame, columns: list[str]) -> Array:
-    import pandas as pd
-
-    for column in columns:
-        if not pd.api.types.is_numeric_dtype(frame[column]):
-            raise DataError(
-                f"Table '{path}': feature '{column}' is not numeric; encode it as numbers "
-                f"or leave it out with `features`."
-            )
-        with np.errstate(over="ignore"):  # too large for the models' float32 is reported below
-            values = frame[column].to_numpy(dtype=np.float64, na_value=np.nan).astype(np.float32)
-        bad = ~np.isfinite(values)
-        if bad.any():
-            raise DataError(
-                f"Table '{path}': feature '{column}' is missing or not finite in row "
-                f"{int(np.flatnonzero(bad)[0]) + 1} ({int(bad.sum())} rows in all); fill or drop "
-                f"such rows."
-            )
-    # Full precision until the owner's scaling: a date in seconds has too many digits for float32.
-    return frame[columns].to_numpy(dtype=np.float64)
 
 
 def read_ids(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """One method of forgetting a file, and the transaction they all end in."""
 
-from unlabel.forget.files import read_public
+from unlabel.forget.anchors import PublicFrom, make_anchors, named_by_model
+from unlabel.forget.files import read_public, read_unlabelled
 from unlabel.forget.method import METHODS, Method, Mode, Preset
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.queue import Queue
@@ -20,6 +21,7 @@ __all__ = [
     "Mode",
     "PartyStatus",
     "Preset",
+    "PublicFrom",
     "PublicSet",
     "Queue",
     "Request",
@@ -36,8 +38,11 @@ __all__ = [
     "find_labels",
     "find_people",
     "forget",
+    "make_anchors",
+    "named_by_model",
     "public_from_training",
     "read_public",
+    "read_unlabelled",
     "take_back",
     "watch_nothing",
 ]

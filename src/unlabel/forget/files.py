@@ -2,49 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from unlabel.data import ACTIVE, Features
+from unlabel.data import ACTIVE, Dataset, Features
+from unlabel.data.dataset import SHEETS
+from unlabel.data.encoding import Encoding
 from unlabel.errors import DataError, unknown
 from unlabel.train import RunConfig
 
 
 def read_public(
-    config: RunConfig, path: Path, names: Sequence[str]
+    config: RunConfig,
+    path: Path,
+    names: Sequence[str],
+    encodings: Mapping[str, Encoding] | None = None,
 ) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
     """Return each party's part of a public set, its labels and its ids.
 
-    For a run of a dataset it is an .npz file with `x` and `y`; for a run of tables a folder with a
-    table a party, named after the party, the active one's with the label column.
+    For a run of a dataset it is an .npz file with `x` and `y`, or a file of the same columns where
+    the run was made from one; for a run of tables a folder with a table a party, named after the
+    party, the active one's with the label column.
+
+    encodings  by party, how the columns of its table became numbers when the run began
     """
     if config.data is not None:
-        return _from_npz(config, path, names)
-    return _from_tables(config, path, names)
+        return _from_file(config, path, names)
+    return _from_tables(config, path, names, encodings)
 
 
-def _from_npz(
-    config: RunConfig, path: Path, names: Sequence[str]
-) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
-    from unlabel.data.npz import load_npz
-    from unlabel.train.loading import part_features
+def read_unlabelled(
+    config: RunConfig,
+    path: Path,
+    names: Sequence[str],
+    encodings: Mapping[str, Encoding] | None = None,
+) -> tuple[dict[str, Features], tuple[str, ...]]:
+    """Return each party's part of public rows and their ids, and no labels.
+
+    For a run of a dataset an .npz file with `x` is enough; for a run of tables the files are those
+    of `read_public`, and their labels are not used.
+    """
+    if config.data is None:
+        features, _, ids = _from_tables(config, path, names, encodings)
+        return features, ids
+    from unlabel.train.loading import new_features
 
     if not path.is_file():
-        raise DataError(f"Public set '{path}' does not exist; give an .npz file with x and y.")
-    dataset = load_npz(path, config.split == "views")
+        raise DataError(f"Public set '{path}' does not exist; give an .npz file with x.")
+    features = new_features(config, str(path))
+    count = len(next(iter(features.values())))
+    return features, tuple(str(number) for number in range(count))
+
+
+def _from_file(
+    config: RunConfig, path: Path, names: Sequence[str]
+) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
+    from unlabel.train.loading import part_features
+
+    dataset = _read_file(config, path)
     labels = _numbers([dataset.labels[n] for n in dataset.y.tolist()], names, path)
     ids = tuple(str(number) for number in range(len(labels)))
-    return part_features(config, dataset.x, dataset.layout), labels, ids
+    return part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks), labels, ids
+
+
+def _read_file(config: RunConfig, path: Path) -> Dataset:
+    from unlabel.data.npz import load_npz
+    from unlabel.data.sheets import load_sheet
+    from unlabel.train.loading import sheet_encoding_of
+
+    if str(config.data).endswith(SHEETS):
+        if not path.name.endswith(SHEETS):
+            raise DataError(
+                f"Public set '{path}' is no {', '.join(SHEETS)} file; give one with the columns of "
+                f"the run's own file."
+            )
+        columns = replace(config.columns, split="", test="")
+        return load_sheet(path, columns, sheet_encoding_of(config))
+    if not path.is_file():
+        raise DataError(f"Public set '{path}' does not exist; give an .npz file with x and y.")
+    return load_npz(path, config.split == "views")
 
 
 def _from_tables(
-    config: RunConfig, folder: Path, names: Sequence[str]
+    config: RunConfig,
+    folder: Path,
+    names: Sequence[str],
+    encodings: Mapping[str, Encoding] | None,
 ) -> tuple[dict[str, Features], Tensor, tuple[str, ...]]:
-    from dataclasses import replace
-
     from unlabel.train.loading import match_tables, table_features
 
     assert config.active is not None
@@ -58,7 +106,7 @@ def _from_tables(
         active=replace(config.active, table=_find(folder, ACTIVE)),
         passive=[replace(p, table=_find(folder, p.name)) for p in config.passive],
     )
-    tables = match_tables(moved)
+    tables = match_tables(moved, encodings=encodings)
     given = tables[ACTIVE].labels
     if given is None:
         raise DataError(f"The active party's table in '{folder}' has no labels.")

@@ -133,9 +133,12 @@ def find_labels(
         found.append(number)
     left = set(range(len(names))) - set(found) - set(gone.labels)
     if len(left) < 2:
+        stays = f"'{names[left.pop()]}'" if left else ""
         raise ForgetError(
-            f"Expected at least two labels to be left but {len(left)} would be; a classifier "
-            f"without labels to tell apart is no classifier: retire it instead."
+            f"Expected at least two labels to be left but {1 if stays else 0} would be"
+            f"{f', {stays}' if stays else ''}: nothing is left to tell apart, and a model that "
+            f"always says the same is no classifier; retire it, or forget the labels of people "
+            f"(--ids)."
         )
     return sorted(set(found))
 

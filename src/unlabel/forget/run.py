@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError, PartyLost, PartyRefused, UnlabelError, WireError, why
+from unlabel.forget.fit import Fit
 from unlabel.forget.method import Method, Mode, settings_of
 from unlabel.forget.request import Request
 from unlabel.forget.task import Task, Watch
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty, own_randomness
+from unlabel.train import Evaluation
 from unlabel.wire import Recorder, Rollback
 
 #: Share of a label's test rows up to which it counts as gone when they are still called by it.
@@ -52,6 +54,8 @@ class Result:
     privacy             the accountant's figures, None where nothing is proved; under `total` those
                         of all hidden requests so far
     drift_share         share of the fall of y_u that the same run at rate 0 has too
+    warning             what is odd about the public set, empty where nothing is
+    public_agreement    share of the public samples that the model called by their label before
     """
 
     request: str
@@ -79,6 +83,8 @@ class Result:
     mode: str
     failed: str
     privacy: dict[str, Any] | None
+    warning: str = ""
+    public_agreement: float | None = None
 
 
 def forget(
@@ -95,10 +101,12 @@ def forget(
     drift = None
     try:
         with own_randomness(active.device):
-            before = task.measure(request)
+            tested = task.evaluate()
+            before = task.measure(request, tested)
+            seen = _look(task)
+            fit = _fitting(task, method, seen, tested)
             with _timed(active, recorder) as chosen:
                 shots = task.shots(request, method)
-            seen = _look(task)
             control = method.control() if task.drift else None
             if control is not None:
                 control.run(task.work(request, shots, lambda *_: None))
@@ -150,6 +158,8 @@ def forget(
         failed=failed,
         # Partners may know what was forgotten earlier, and need not guess it any more.
         privacy=_bound(method, len(task.names) - len(task.gone.labels)),
+        warning=fit.sentence() if fit is not None and fit.doubtful() else "",
+        public_agreement=None if fit is None else fit.public,
     )
     timelines = {party: found.timeline() for party, found in recorder.transcripts.items()}
     return result, saved, timelines
@@ -216,6 +226,20 @@ def _look(task: Task) -> _Seen:
     logits = task.active.logits(public.rows.to(task.active.device), table=public.table).cpu()
     used = ~public.left_out()
     return _Seen(logits[used], public.labels[used])
+
+
+def _fitting(task: Task, method: Method, seen: _Seen, tested: Evaluation) -> Fit | None:
+    """Return how the public set fits the model; raise where it does not at all.
+
+    Samples and rows of all labels count that were there before the request, whatever it is about,
+    so that a refusal tells nothing. None where a method looks at no public sample.
+    """
+    if "public" not in method.tells().rows:
+        return None
+    fit = Fit.of(seen.logits, seen.labels, tested, task.gone.labels)
+    if fit is not None and fit.useless() and not task.any_public:
+        raise ForgetError(fit.refusal())
+    return fit
 
 
 def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from unlabel.forget.public import PublicSet, Robust, Shots, draw_shots
 from unlabel.forget.request import Forgotten, Request
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty, keyed_order
-from unlabel.train import TrainSettings, evaluate
+from unlabel.train import Evaluation, TrainSettings, evaluate
 
 #: Rows of a cover for each person that a request names, and in all.
 COVER, LEAST = 10, 1000
@@ -33,6 +33,7 @@ class Task:
     training     how the model was trained
     wreck        carry on where a method destroys the rest
     drift        measure what the same run at rate 0 forgets, where a method has one
+    any_public   take a public set too whose labels the model does not share
     cover        rows of the covers in which people are asked for, ten a person at least; 0 is
                  `LEAST`, or half of the training rows where there are fewer
     """
@@ -51,6 +52,7 @@ class Task:
     training: TrainSettings = field(default_factory=TrainSettings)
     wreck: bool = False
     drift: bool = True
+    any_public: bool = False
 
     def shots(self, request: Request, method: Method) -> Shots:
         """Choose the few-shot samples of a request; none where the method looks at none."""
@@ -158,9 +160,18 @@ class Task:
             )
         return wanted
 
-    def measure(self, request: Request) -> tuple[float | None, float | None, float | None]:
-        """Return D_r, y_u and, for people, the confidence in their old labels."""
-        found = evaluate(self.active, self.test, len(self.names))
+    def evaluate(self) -> Evaluation:
+        """Return how the model predicts the test rows."""
+        return evaluate(self.active, self.test, len(self.names))
+
+    def measure(
+        self, request: Request, found: Evaluation | None = None
+    ) -> tuple[float | None, float | None, float | None]:
+        """Return D_r, y_u and, for people, the confidence in their old labels.
+
+        found  how the test rows are predicted, where that was asked already
+        """
+        found = found or self.evaluate()
         retained = [n for n in range(len(self.names)) if n not in request.labels]
         stay = found.accuracy_on(n for n in retained if n not in self.gone.labels)
         if not request.rows:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import ForgetError
+from unlabel.errors import CheckpointError, ForgetError
 from unlabel.forget.public import PublicSet, Shots
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.train import TrainSettings, batch_count, batches
@@ -120,7 +120,10 @@ class Work:
         rows = torch.empty(0, dtype=torch.int64) if rows is None else rows
         own = self.active.own
         if own is not None:
-            own.start_draft(rows, noise, rule=rule, rate=rate, decay=decay)
+            try:
+                own.start_draft(rows, noise, rule=rule, rate=rate, decay=decay)
+            except CheckpointError as error:
+                raise ForgetError(f"The active party can make no inputs: {error}") from error
         self.active.transport.ask(
             Draft(0, self.request, rows, noise, rule, float(rate), float(decay))
         )

@@ -1,5 +1,6 @@
 """Bottoms and tops: built in, or any `nn.Module` the user names."""
 
+from unlabel.models.reading import read_texts
 from unlabel.models.registry import (
     BOTTOMS,
     TOPS,
@@ -12,7 +13,7 @@ from unlabel.models.registry import (
     embedding_width,
 )
 from unlabel.models.settings import ModelSettings
-from unlabel.models.texts import TextSettings, read_texts
+from unlabel.models.texts import TextSettings
 from unlabel.models.tops import Combine, Top, join_top
 
 __all__ = [

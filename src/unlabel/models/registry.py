@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from unlabel.errors import ModelError, SettingsError, unknown, why
+from unlabel.models.texts import TextSettings
 from unlabel.registry import Registry
 
 Shape = tuple[int, ...]
@@ -27,28 +28,38 @@ class BottomModel:
     build  makes it for rows of a shape: (channels, height, width) or (columns,)
     top    the top model that goes with it unless the user names another
     about  one line for people
+    texts  whether it reads texts; `build` is then given their settings too
     """
 
-    build: Callable[[Shape], nn.Module]
+    build: Callable[..., nn.Module]
     top: str
     about: str
+    texts: bool = False
 
 
 BOTTOMS: Registry[BottomModel] = Registry("bottom model", package="unlabel.models")
 TOPS: Registry[Callable[[int, int], nn.Module]] = Registry("top model", package="unlabel.models")
 
 
-def build_bottom(name: str, shape: Shape, code: Path | None = None) -> nn.Module:
+def build_bottom(
+    name: str, shape: Shape, code: Path | None = None, text: TextSettings | None = None
+) -> nn.Module:
     """Build a bottom model for rows of `shape`.
 
-    `name` is a built-in name or `module:function`; the function may declare a parameter `shape`,
-    and its module lies in the folder `code` or in the working folder.
+    `name` is a built-in name or `module:function`; the function may declare the parameters `shape`
+    and `text` (how texts are read), and its module lies in the folder `code` or in the working
+    folder.
     The model must turn a batch [n, *shape] into embeddings [n, width].
 
     >>> embedding_width(build_bottom("mlp", (7,)), (7,))
     32
     """
-    model = _of_user(name, code, shape=shape) if ":" in name else BOTTOMS.get(name).build(shape)
+    text = text or TextSettings()
+    if ":" in name:
+        model = _of_user(name, code, shape=shape, text=text)
+    else:
+        known = BOTTOMS.get(name)
+        model = known.build(shape, text) if known.texts else known.build(shape)
     try:
         embedding_width(model, shape)
     except ModelError as error:
@@ -148,18 +159,28 @@ def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
     if function_name not in known:
         raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
     function = getattr(module, function_name)
+    used: dict[str, Any] = {}
     try:
         declared = inspect.signature(function).parameters
-        model = function(**{k: v for k, v in offered.items() if k in declared})
+        used = {k: v for k, v in offered.items() if k in declared}
+        model = function(**used)
     except Exception as error:
-        raise ModelError(
-            f"Model '{name}' cannot be called with {', '.join(offered)}: {why(error)}."
-        ) from error
+        given = ", ".join(used) or "no arguments"
+        raise ModelError(f"Model '{name}' cannot be called with {given}: {why(error)}.") from error
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
         )
     return model
+
+
+def need_texts(name: str, shape: Shape) -> Shape:
+    """Return `shape` if it can be one of texts, or say which models fit images."""
+    if len(shape) != 1:
+        raise SettingsError(
+            f"Model '{name}' reads texts, but these rows have shape {list(shape)}; use 'convnet'."
+        )
+    return shape
 
 
 def need_image(name: str, shape: Shape) -> Shape:

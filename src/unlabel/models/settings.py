@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from unlabel.models.registry import check_names, default_top
 from unlabel.models.texts import TextSettings
@@ -30,6 +31,13 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         check_names([self.bottom, *self.bottoms.values()], self.top)
+
+    def under(self, base: Path) -> ModelSettings:
+        """Return the same models with a folder of weights taken from `base`, if it lies there."""
+        own = base / self.text.weights
+        if not self.text.weights or not own.is_dir():
+            return self
+        return replace(self, text=replace(self.text, weights=str(own)))
 
     def bottom_of(self, party: str) -> str:
         """Return the name of a party's bottom model."""

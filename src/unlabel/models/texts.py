@@ -1,4 +1,4 @@
-"""Texts, on their owner's side: how they become the numbers that a bottom model reads."""
+"""How parties read texts, and numbers for words where no tokeniser is at hand."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ class TextSettings:
                 raise SettingsError(
                     f"Expected `{name}` of texts to be at least 1 but got {getattr(self, name)}."
                 )
+        if self.vocabulary <= FIRST_WORD:
+            raise SettingsError(
+                f"Expected `vocabulary` of texts to be above {FIRST_WORD} but got "
+                f"{self.vocabulary}."
+            )
         if self.frozen and not self.weights:
             raise SettingsError("Expected `weights` of a pretrained encoder where it is frozen.")
 
@@ -62,12 +67,3 @@ def hash_tokens(texts: Sequence[str], length: int, vocabulary: int) -> Tensor:
         numbers = [FIRST_WORD + crc32(word.encode()) % span for word in words]
         tokens[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.int64)
     return tokens
-
-
-def read_texts(bottom: str, texts: Sequence[str], settings: TextSettings) -> Tensor:
-    """Return what a party's bottom model reads of its texts: token numbers, or features.
-
-    Token numbers are whole numbers, and models are given them as float32 like all else they read.
-    """
-    del bottom
-    return hash_tokens(texts, settings.length, settings.vocabulary)

@@ -39,6 +39,20 @@ def fc3(inputs: int, labels: int) -> nn.Module:
     )
 
 
+@TOPS.register("fc4")
+def fc4(inputs: int, labels: int) -> nn.Module:
+    """Build four fully connected layers, each narrower than the one before."""
+    return nn.Sequential(
+        nn.Linear(inputs, 256),
+        nn.ReLU(),
+        nn.Linear(256, 128),
+        nn.ReLU(),
+        nn.Linear(128, 64),
+        nn.ReLU(),
+        nn.Linear(64, labels),
+    )
+
+
 class Top(nn.Module):
     """The active party's model: joins the embeddings H_1 .. H_K and gives the logits F(H).
 

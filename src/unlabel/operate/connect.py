@@ -21,7 +21,7 @@ import torch
 from unlabel._version import __version__
 from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
-from unlabel.data import ACTIVE, read_table
+from unlabel.data import ACTIVE
 from unlabel.erasure import Outcome
 from unlabel.errors import PartyLost, RunError, SettingsError
 from unlabel.federation import Federation, Predictions
@@ -30,6 +30,7 @@ from unlabel.forget import Method, Transaction
 from unlabel.forget import Watch as ForgetWatch
 from unlabel.operate import standin
 from unlabel.operate.courier import Courier, Said
+from unlabel.operate.house import settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.logs import logging_to
 from unlabel.operate.predicting import new_table, predict_new
@@ -38,7 +39,7 @@ from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.runfolder import write_config
 from unlabel.train import Holdings, Progress, RunConfig, Watcher
 from unlabel.train.assembly import build_active
-from unlabel.train.loading import table_holdings
+from unlabel.train.loading import read_active, read_words, table_holdings
 from unlabel.wire import Description, Transport
 from unlabel.wire.flare import FlareTransport
 from unlabel.words import printable
@@ -254,12 +255,8 @@ def _assembled(
         transport = StandInTransport(courier.transport, kept, lambda: courier.absent)
     expect_alike(describe(transport), kit.digest)
     assert config.active is not None
-    own = read_table(
-        config.active.table,
-        id_column=config.active.id,
-        label_column=config.active.label,
-        features=config.active.features,
-    )
+    settled = settled_encoding(kit.home)
+    own = read_words(config, ACTIVE, read_active(config.active, encoding=settled))
     with _longer_calls(courier.transport):
         found = align(
             transport, own.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
@@ -267,6 +264,8 @@ def _assembled(
     holdings = table_holdings(config, {ACTIVE: own.take(found.positions)})
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, holdings.config.train.place(), folder=kit.home)
+    if settled is None:
+        own.encoding.keep(kit.home)
     if not (kit.run / "config.yaml").exists():
         write_config(kit.run, holdings.config)
     return FarFederation(holdings, active, kit, courier, found, said=said, watch=watch)

@@ -8,6 +8,7 @@ from pathlib import Path
 from unlabel.align.settings import AlignSettings
 from unlabel.configfile import parse_settings, read_yaml
 from unlabel.data import ACTIVE, FeatureChoice
+from unlabel.data.encoding import Missing
 from unlabel.defend import DefendSettings
 from unlabel.defend.settings import named_defences
 from unlabel.errors import SettingsError
@@ -23,34 +24,47 @@ from unlabel.operate.partyfile import PartyFile
 from unlabel.party import Policy, WatchSettings
 from unlabel.party.optimiser import expect
 from unlabel.train import AuditSettings, TrainSettings
+from unlabel.train.config import check_text
 
 
 @dataclass(frozen=True)
 class ActiveColumns:
     """The columns of the active party's table.
 
-    label     column of labels
-    id        column of ids
-    features  rest (every other column), none, or the names of columns
+    label       column of labels
+    id          column of ids
+    features    rest (every other column), none, or the names of columns
+    categories  columns whose numbers are codes of categories; text is taken for one anyway
+    missing     refuse missing values, take their mean, mark them beside (flag), or drop their rows
+    text        column of texts, which then is the one feature
     """
 
     label: str
     id: str = "id"
     features: FeatureChoice = "rest"
+    categories: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+    text: str | None = None
 
     __pydantic_config__ = FORBID
+
+    def __post_init__(self) -> None:
+        check_text(self.text, self.features, self.categories)
 
 
 @dataclass(frozen=True)
 class PassiveMember:
     """A passive party, as the one who sets a federation up knows it.
 
-    name      name of the party and of its kit
-    id        column of ids
-    features  rest (every other column) or the names of columns
-    bottom    its bottom model, where it differs from the others'
-    policy    rules to begin with; its operator may change them
-    defend    what it applies to the embeddings it sends, where that differs from the others'
+    name        name of the party and of its kit
+    id          column of ids
+    features    rest (every other column) or the names of columns
+    bottom      its bottom model, where it differs from the others'
+    policy      rules to begin with; its operator may change them
+    defend      what it applies to the embeddings it sends, where that differs from the others'
+    categories  columns whose numbers are codes of categories; text is taken for one anyway
+    missing     refuse missing values, take their mean, mark them beside (flag), or drop their rows
+    text        column of texts, which then is the one feature
     """
 
     name: str
@@ -59,11 +73,15 @@ class PassiveMember:
     bottom: str | None = None
     policy: Policy | None = None
     defend: list[str] | None = None
+    categories: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+    text: str | None = None
 
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
         check_member(self.name)
+        check_text(self.text, self.features, self.categories)
         named_defences("passive.defend", self.defend or [], "embeddings")
 
 
@@ -133,6 +151,9 @@ class FederationFile:
                 agreement=digest,
                 id=self.active.id,
                 features=self.active.features,
+                categories=self.active.categories,
+                missing=self.active.missing,
+                text=self.active.text,
                 label=self.active.label,
                 defend=self.defend.gradients,
                 watch=self.watch,
@@ -145,6 +166,9 @@ class FederationFile:
                 agreement=digest,
                 id=party.id,
                 features=party.features,
+                categories=party.categories,
+                missing=party.missing,
+                text=party.text,
                 policy=party.policy,
                 defend=self.defend.embeddings if party.defend is None else party.defend,
             )

@@ -9,35 +9,39 @@ import numpy as np
 import torch
 
 from unlabel.align import People
-from unlabel.data import Features, read_table
+from unlabel.data import Features
 from unlabel.data.dataset import Array
-from unlabel.errors import DataError
+from unlabel.data.encoding import Encoding, kept_encoding
 from unlabel.operate.asked import Asked, WatchedTranscript
 from unlabel.operate.engine import Engine
 from unlabel.operate.kit import Kit
 from unlabel.party import PassiveParty, own_randomness
 from unlabel.party.staging import TRANSCRIPT
 from unlabel.train.assembly import build_passive
+from unlabel.train.loading import read_passive, read_words
 
 
 @dataclass(frozen=True)
 class House:
-    """A passive party in its own process, and what it was asked."""
+    """A passive party in its own process, and what it was asked.
+
+    notes  what its operator should know of how its table was read
+    """
 
     party: PassiveParty
     people: People
     asked: Asked
+    notes: tuple[str, ...] = ()
 
 
 def open_house(kit: Kit, table: Path) -> House:
     """Build the passive party of a kit over its table."""
     config = kit.run_config(table)
-    own = read_table(table, id_column=kit.party.id, features=kit.party.features)
-    if not own.columns:
-        raise DataError(f"Table '{table}' of party '{kit.name}' has no features.")
+    settled = settled_encoding(kit.home)
+    own = read_words(config, kit.name, read_passive(config.passive[0], table, settled))
 
     def take(positions: Array) -> Features:
-        return Features(torch.from_numpy(np.ascontiguousarray(own.values[positions])))
+        return own.take(positions).features()
 
     people = People(own.ids, take, folder=kit.home, settings=config.align, column=kit.party.id)
     # Before the rows are aligned none is served; the model only needs to see how wide they are.
@@ -54,7 +58,17 @@ def open_house(kit: Kit, table: Path) -> House:
             people=people,
             agreed=kit.digest,
         )
-    return House(party, people, asked)
+    if settled is None:
+        own.encoding.keep(kit.home)
+    return House(party, people, asked, tuple(own.notes()))
+
+
+def settled_encoding(home: Path) -> Encoding | None:
+    """Return how a party's columns became numbers when it was first trained; None before that.
+
+    home  the party's own folder
+    """
+    return kept_encoding(home) if any((home / "versions").glob("*")) else None
 
 
 def engine_of(kit: Kit) -> Engine:

@@ -247,9 +247,17 @@ class Kit:
         if party.is_active:
             assert party.label is not None  # `PartyFile` has seen to it
             return RunConfig(
-                active=ActiveTable(table.resolve(), party.label, party.id, party.features),
+                active=ActiveTable(
+                    table.resolve(),
+                    party.label,
+                    party.id,
+                    party.features,
+                    party.categories,
+                    party.missing,
+                    party.text,
+                ),
                 passive=[PassiveTable(name=name, table=None) for name in agreed.passive],
-                model=agreed.model,
+                model=agreed.model.under(self.folder),
                 train=train,
                 align=agreed.align,
                 defend=DefendSettings(gradients=party.defend),
@@ -260,8 +268,18 @@ class Kit:
         return RunConfig(
             # Where the labels lie is not this party's to know.
             active=ActiveTable(table=Path(), label="", features="none"),
-            passive=[PassiveTable(self.name, table.resolve(), party.id, party.features)],
-            model=agreed.model,
+            passive=[
+                PassiveTable(
+                    self.name,
+                    table.resolve(),
+                    party.id,
+                    party.features,
+                    categories=party.categories,
+                    missing=party.missing,
+                    text=party.text,
+                )
+            ],
+            model=agreed.model.under(self.folder),
             train=train,
             align=agreed.align,
             policy=self.policy,

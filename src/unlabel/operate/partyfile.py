@@ -9,11 +9,13 @@ import yaml
 
 from unlabel.configfile import parse_settings, plain_settings, read_yaml
 from unlabel.data import ACTIVE, FeatureChoice
+from unlabel.data.encoding import Missing
 from unlabel.defend.settings import named_defences
 from unlabel.errors import SettingsError
 from unlabel.operate.agreement import FORBID, OWN_SETTINGS
 from unlabel.party import Policy, Precision, WatchSettings
 from unlabel.train import AuditSettings, TrainSettings
+from unlabel.train.config import check_text
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,9 @@ class PartyFile:
     agreement      digest of the agreement that this party takes part in
     id             column of ids
     features       rest (every other column), none (active party only), or the names of columns
+    categories     columns whose numbers are codes of categories; text is taken for one anyway
+    missing        refuse missing values, take their mean, mark them (flag), or drop their rows
+    text           column of texts, which then is the one feature
     label          column of labels; the active party's alone
     policy         what a passive party serves; the defaults if not given
     defend         what it applies to what it sends: gradients or embeddings
@@ -43,6 +48,9 @@ class PartyFile:
     agreement: str
     id: str = "id"
     features: FeatureChoice = "rest"
+    categories: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+    text: str | None = None
     label: str | None = None
     policy: Policy | None = None
     defend: list[str] = field(default_factory=list)
@@ -60,6 +68,7 @@ class PartyFile:
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
+        check_text(self.text, self.features, self.categories)
         self.training(TrainSettings(), self.seed or 0)  # says what is wrong with a setting
         named_defences("defend", self.defend, "gradients" if self.is_active else "embeddings")
         if self.is_active:

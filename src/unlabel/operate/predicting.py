@@ -11,10 +11,10 @@ import torch
 
 from unlabel.align import align
 from unlabel.align.psi import Watch, watch_nothing
-from unlabel.data import ACTIVE, read_table
+from unlabel.data import ACTIVE
 from unlabel.errors import SettingsError
 from unlabel.federation import Predictions
-from unlabel.train.loading import table_features
+from unlabel.train.loading import read_active, read_words, table_features
 from unlabel.wire import Message, Transport
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_noth
     """
     active = federation.config.active
     assert active is not None
-    own = read_table(path, id_column=active.id, features=active.features)
+    own = read_active(active, path, federation.holdings.encodings.get(ACTIVE))
+    own = read_words(federation.config, ACTIVE, own)
     courier = federation.courier
     there = [party for party in courier.transport.parties if party not in courier.absent]
     with federation.longer_calls():
@@ -56,7 +57,7 @@ def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_noth
     people = own.take(found.positions)
     federation.hand_over("new", table_features({ACTIVE: people}))
     named = federation.named(people.ids, torch.arange(len(people.ids)), "new")
-    return replace(named, unknown=len(own.ids) - len(people.ids))
+    return replace(named, unknown=len(own.ids) - len(people.ids), notes=tuple(own.notes()))
 
 
 class Among(Transport):

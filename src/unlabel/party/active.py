@@ -19,6 +19,7 @@ from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
 from unlabel.party.history import SMALL
+from unlabel.party.lateness import Lateness
 from unlabel.party.learner import Learner
 from unlabel.party.ledger import Ledger
 from unlabel.party.lesson import MIXING, Lesson
@@ -68,6 +69,7 @@ class ActiveParty:
         most_rows: int = PREDICTED_ROWS,
         watch: WatchSettings | None = None,
         lesson: Lesson | None = None,
+        lateness: Lateness | None = None,
     ) -> None:
         self.labels = labels.to(top.place.device)
         self.top = top
@@ -78,6 +80,7 @@ class ActiveParty:
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
         self.lesson = lesson or Lesson(Stream(0, MIXING))
+        self.lateness = lateness or Lateness()
         self.lookout = Lookout(
             watch or WatchSettings(mode="none"),
             transport.parties,
@@ -99,6 +102,7 @@ class ActiveParty:
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Announce a training to all parties."""
+        self.lateness.clear()
         self.top.announce(steps)
         if self.own is not None:
             self.own.prepare(rows, steps)
@@ -128,6 +132,11 @@ class ActiveParty:
         for learner in self.learners().values():
             learner.track(into)
         self.transport.ask(Track(0, into))
+
+    def ask_ahead(self, batches: Sequence[Tensor], step: int) -> None:
+        """Ask parties that may be late for the batches of this step and the next ones."""
+        coming = batches[: self.lateness.late + 1]
+        self.lateness.ask_ahead(self.transport, enumerate(coming, step))
 
     def step(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Take one training step; return the loss and the number of correct rows, unread."""
@@ -231,6 +240,7 @@ class ActiveParty:
 
     def _tell(self, messages: Mapping[str, Message]) -> None:
         """Send each party its gradients, as the filters leave them."""
+        self.lateness.sent(messages)
         self.transport.tell({party: self.filters(m, party) for party, m in messages.items()})
 
     @torch.no_grad()
@@ -296,6 +306,7 @@ class ActiveParty:
         store.restore(version, self._load)
         self.transport.tell({p: Restore(0, version, digests[p]) for p in self.parties})
         self.lookout.restore(facts)
+        self.lateness.clear()
         return facts
 
     def facts(self, version: int) -> dict[str, Any]:
@@ -336,7 +347,7 @@ class ActiveParty:
 
     def _received(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> dict[str, Tensor]:
         """Ask all parties for embeddings; return those that are what was asked for."""
-        answers = self.transport.ask(Embed(step, rows, mode, table))
+        answers = self.lateness.ask(self.transport, Embed(step, rows, mode, table))
         received = {}
         for (party, answer), width in zip(answers.items(), self.widths, strict=True):
             if not isinstance(answer, Embeddings) or answer.values.shape != (len(rows), width):
@@ -389,6 +400,7 @@ class ActiveParty:
     def load_snapshot(self, saved: dict[str, dict[str, Tensor]]) -> None:
         """Return the active party's own models to a snapshot."""
         self.lookout.reset()
+        self.lateness.clear()
         for half, learner in self.learners().items():
             learner.settle()
             learner.load_state(saved[half])

@@ -10,6 +10,7 @@ from unlabel.errors import CheckpointError
 from unlabel.files import sha256
 from unlabel.party.draft import DRAFT, Drafted
 from unlabel.party.graphs import Replay
+from unlabel.party.lateness import Foresight
 from unlabel.party.learner import Learner, Place
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
@@ -18,6 +19,10 @@ from unlabel.wire import DraftRule, Mode
 #: Shapes of batch that have a graph of their own, a mode.
 SHAPES = 6
 
+WORDS = (
+    "its rows are the words of texts, which no gradient moves; choose a method that makes no "
+    "inputs of its own, or train on a frozen encoder (`model.text.frozen`)."
+)
 UNPREPARED = "nothing was prepared or restored yet."
 
 
@@ -41,8 +46,10 @@ class Bottom(Learner):
         *,
         stream: Stream,
         place: Place,
+        foresee: bool = False,
     ) -> None:
         super().__init__(module, settings, stream=stream, place=place)
+        self._foresight = Foresight(self.module, foresee=foresee)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
         self._draft: Drafted | None = None
@@ -85,6 +92,8 @@ class Bottom(Learner):
     ) -> None:
         """Make inputs that can be moved: copies of rows, or noise where there are none."""
         main, scaling = self.tables["main"], self._scaled()
+        if main.values.dtype == torch.int64:
+            raise CheckpointError(WORDS)
         if len(rows):
             values = scaling.apply(main.batch(rows, augment=False))
         else:
@@ -98,7 +107,9 @@ class Bottom(Learner):
     def learn(self, embeddings: Tensor, gradients: Tensor, step: int) -> None:
         """Carry gradients of embeddings back into the weights, and move those."""
         embeddings.backward(gradients)
+        self._foresight.note(moved=False)
         self.descend(step)
+        self._foresight.note(moved=True)
 
     def consider(self, embeddings: Tensor, gradients: Tensor, into: str, weight: float) -> None:
         """Carry gradients of embeddings back into the weights, and add their squares to a sum."""
@@ -137,9 +148,16 @@ class Bottom(Learner):
         """Move as in training again, and drop what a request made."""
         super().settle()
         self._draft = None
+        self._foresight.reset()
 
-    def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
-        """Return the embeddings of rows, in training with the graph that leads back to them."""
+    def embed(
+        self, rows: Tensor, *, table: str, mode: Mode, step: int, ahead: int | None = None
+    ) -> Tensor:
+        """Return the embeddings of rows, in training with the graph that leads back to them.
+
+        ahead  updates that will come before the gradients of these rows; None where there can be
+               none, and the graph may hold the weights themselves
+        """
         with torch.set_grad_enabled(mode != "predict"):
             x = self._read(rows, table, augment=mode == "train", step=step)
             if mode != "inputs":
@@ -149,7 +167,10 @@ class Bottom(Learner):
                 x = x.contiguous(memory_format=torch.channels_last)
             run = self._replays.get(mode, self.module)
             with self.place.autocast():
-                embeddings: Tensor = run(x)
+                if ahead is None or mode == "predict":
+                    embeddings: Tensor = run(x)
+                else:
+                    embeddings = self._foresight.run(x, ahead)
         return embeddings.float()
 
     def state(self) -> dict[str, Tensor]:

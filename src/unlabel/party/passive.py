@@ -13,10 +13,11 @@ from unlabel.data import ACTIVE
 from unlabel.errors import PartyRefused, WireError
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.lateness import Backlog, Pending
 from unlabel.party.ledger import Ledger
 from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, Filters, handler_of
-from unlabel.wire import Limits, Message, Mode, Refused, Transcript, decode, encode, kind_of
+from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
 from unlabel.wire.messages import MAX_TEXT
 
@@ -25,15 +26,6 @@ log = logging.getLogger("unlabel.party")
 #: What a party answers while it does not know yet which of its rows the others have too.
 UNALIGNED = ("Describe", "Match", "Offer", "Common", "Status", "Attest")
 FAILED = "it failed to answer, and its own log says why."
-
-
-@dataclass(frozen=True)
-class Pending:
-    """Embeddings that were sent in training and await their gradients."""
-
-    step: int
-    embeddings: Tensor
-    mode: Mode = "train"
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,8 @@ class PassiveParty:
     The party owns its bottom (features, model, optimiser), its policy and its folder of versions;
     nobody else touches them. What it may be asked is decided by its policy, what an answer looks
     like by the handler registered for the kind of message, and what finally goes out by its
-    filters. A party that is given `people` serves no rows before they are aligned.
+    filters. A party that is given `people` serves no rows before they are aligned, and one that may
+    be `late` keeps so many more batches that await their gradients.
     """
 
     def __init__(
@@ -75,6 +68,7 @@ class PassiveParty:
         limits: Limits = DEFAULT_LIMITS,
         people: Aligning | None = None,
         agreed: str = "",
+        late: int = 0,
     ) -> None:
         self.name = name
         self.bottom = bottom
@@ -87,7 +81,7 @@ class PassiveParty:
         self.people = people
         self.agreed = agreed
         self.ledger = Ledger(store.home) if store is not None else None
-        self.pending: Pending | None = None
+        self.backlog = Backlog(late)
         self.open: Open | None = None
 
     def handle(self, message: Message) -> Message:
@@ -120,6 +114,18 @@ class PassiveParty:
         if self.transcript is not None:
             self.transcript.log("sent", answer)
         return answer
+
+    @property
+    def pending(self) -> Pending | None:
+        """The embeddings sent last that await their gradients; None lets all go."""
+        return self.backlog.newest
+
+    @pending.setter
+    def pending(self, pending: Pending | None) -> None:
+        if pending is None:
+            self.backlog.clear()
+        else:
+            self.backlog.add(pending)
 
     @property
     def waits(self) -> bool:

@@ -12,7 +12,8 @@ from unlabel._version import __version__
 from unlabel.errors import CheckpointError, PartyRefused, RunError, why
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
-from unlabel.party.passive import PassiveParty, Pending
+from unlabel.party.lateness import Pending
+from unlabel.party.passive import PassiveParty
 from unlabel.party.policy import DIVERGED
 from unlabel.party.protocols import handles
 from unlabel.wire import (
@@ -60,6 +61,8 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
         raise PartyRefused("a training cannot have fewer than 0 steps.")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     party.guard.settle()
+    if party.backlog.late:  # of a training that broke off, and nothing may be foreseen from it
+        party.pending = None
     party.bottom.prepare(rows, message.steps)
     party.guard.forget_norms()
     return Done(message.step)
@@ -80,7 +83,11 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     rows = party.guard.check_rows(message, available)
     try:
         embeddings = party.bottom.embed(
-            rows, table=message.table, mode=message.mode, step=message.step
+            rows,
+            table=message.table,
+            mode=message.mode,
+            step=message.step,
+            ahead=len(party.backlog) if party.backlog.late else None,
         )
     except CheckpointError as error:
         raise PartyRefused(str(error)) from error
@@ -109,11 +116,11 @@ def descend(party: PassiveParty, message: Gradients) -> Message:
 
 def carried(party: PassiveParty, message: Gradients | Weigh) -> tuple[Pending, Tensor]:
     """Return the embeddings that gradients are for, with gradients that break no rule."""
-    pending = party.pending
-    if pending is None or pending.step != message.step:
+    pending = party.backlog.find(message.step)
+    if pending is None:
         raise PartyRefused(f"it has sent no embeddings to train on in step {message.step}.")
     values = party.guard.check_gradients(message, pending.embeddings)
-    party.pending = None
+    party.backlog.take(message.step)
     return pending, values
 
 

@@ -21,6 +21,7 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.lateness import Lateness, check_late
 from unlabel.party.lesson import MIXING, Lesson, balanced
 from unlabel.party.passive import Aligning
 from unlabel.party.staging import TRANSCRIPT
@@ -61,6 +62,7 @@ def build_passive(
         transcript=transcript,
         people=people,
         agreed=agreed,
+        late=_lateness(name, config),
     )
 
 
@@ -79,6 +81,7 @@ def build_active(
     most = min(answer.max_rows for answer in described.values())
     check_batch(config.train.batch, holdings.rows.train, most)
     check_remembered(config.train.remember, len(holdings.names))
+    late = check_late(config.train.late_parties, transport.parties)
     own = None
     if ACTIVE in holdings.features:
         own = _build_bottom(ACTIVE, holdings.features[ACTIVE], config, place)
@@ -100,10 +103,17 @@ def build_active(
         filter_seed=config.defend.seed,
         watch=config.watch,
         lesson=_lesson(holdings),
+        lateness=Lateness(config.train.late, late),
         store=CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY)
         if folder
         else None,
     )
+
+
+def _lateness(name: str, config: RunConfig) -> int:
+    """Return how many steps a party may be late; the active one waits for nobody's answer."""
+    named = config.train.late_parties
+    return config.train.late if name != ACTIVE and (not named or name in named) else 0
 
 
 def _lesson(holdings: Holdings) -> Lesson:
@@ -149,5 +159,6 @@ def _transcript(folder: Path | None, name: str) -> Transcript:
 def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:
     stream = Stream(config.train.seed, name)
     stream.start("init", torch.device("cpu"))
-    module = build_bottom(config.bottom_of(name), features.shape, config.code)
-    return Bottom(module, features, config.train, stream=stream, place=place)
+    module = build_bottom(config.bottom_of(name), features.shape, config.code, config.model.text)
+    foresee = config.train.late_rule == "foresee" and _lateness(name, config) > 0
+    return Bottom(module, features, config.train, stream=stream, place=place, foresee=foresee)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unlabel.align.settings import AlignSettings
 from unlabel.data import FeatureChoice, Parties, SplitKind
-from unlabel.data.dataset import Columns, is_file_name
+from unlabel.data.dataset import Columns, Pictures, is_file_name
+from unlabel.data.encoding import Missing
 from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
 from unlabel.defend import Defence, DefendSettings
 from unlabel.defend.settings import named_defences
@@ -32,35 +33,56 @@ def check_trust(trust: Mapping[str, str]) -> None:
             )
 
 
+def check_text(text: str | None, features: FeatureChoice, categories: Sequence[str]) -> None:
+    """Raise where a table has a column of texts and other features beside it."""
+    if text is not None and (features != "rest" or categories):
+        raise SettingsError(
+            f"Expected no `features` and no `categories` beside `text`, since '{text}' is the one "
+            f"feature of such a table; leave them out."
+        )
+
+
 @dataclass(frozen=True)
 class ActiveTable:
     """The active party's table.
 
-    table     CSV or Parquet file
-    id        column of ids
-    label     column of labels
-    features  rest (every other column), none, or the names of columns
+    table       CSV or Parquet file
+    id          column of ids
+    label       column of labels
+    features    rest (every other column), none, or the names of columns
+    categories  columns whose numbers are codes of categories; text is taken for one anyway
+    missing     refuse missing values, take their mean, mark them beside (flag), or drop their rows
+    text        column of texts, which then is the one feature
     """
 
     table: Path
     label: str
     id: str = "id"
     features: FeatureChoice = "rest"
+    categories: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+    text: str | None = None
 
     __pydantic_config__ = FORBID
+
+    def __post_init__(self) -> None:
+        check_text(self.text, self.features, self.categories)
 
 
 @dataclass(frozen=True)
 class PassiveTable:
     """A passive party's table, model and policy.
 
-    name      name of the party and of its subfolder
-    table     CSV or Parquet file; none where the party keeps it on a machine of its own
-    id        column of ids
-    features  rest (every other column) or the names of columns
-    bottom    its bottom model, where it differs from the others'
-    policy    its own rules, where they differ from the defaults
-    defend    what it applies to the embeddings it sends, where that differs from the others'
+    name        name of the party and of its subfolder
+    table       CSV or Parquet file; none where the party keeps it on a machine of its own
+    id          column of ids
+    features    rest (every other column) or the names of columns
+    bottom      its bottom model, where it differs from the others'
+    policy      its own rules, where they differ from the defaults
+    defend      what it applies to the embeddings it sends, where that differs from the others'
+    categories  columns whose numbers are codes of categories; text is taken for one anyway
+    missing     refuse missing values, take their mean, mark them beside (flag), or drop their rows
+    text        column of texts, which then is the one feature
     """
 
     name: str
@@ -70,11 +92,15 @@ class PassiveTable:
     bottom: str | None = None
     policy: Policy | None = None
     defend: list[str] | None = None
+    categories: tuple[str, ...] = ()
+    missing: Missing = "refuse"
+    text: str | None = None
 
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        check_text(self.text, self.features, self.categories)
         named_defences("passive.defend", self.defend or [], "embeddings")
         if self.name == ACTIVE:
             raise SettingsError(f"Expected a passive party to have another name than '{ACTIVE}'.")
@@ -87,6 +113,7 @@ class RunConfig:
     data         a built-in dataset, or an .npz, CSV or Parquet file
     folder       where that file, or the files of a dataset that cannot be fetched, lie
     columns      what the columns of that CSV or Parquet file are
+    pictures     how pictures are made of a folder of images or meshes
     parties      how many passive parties, the width of each part, or widths by name
     split        strips of images, views of objects, columns of a table or stretches of texts; what
                  fits by default
@@ -107,6 +134,7 @@ class RunConfig:
     data: str | None = None
     folder: Path | None = None
     columns: Columns = field(default_factory=Columns)
+    pictures: Pictures = field(default_factory=Pictures)
     parties: Parties = 2
     split: SplitKind | None = None
     active_part: bool = False
@@ -154,6 +182,7 @@ class RunConfig:
             data=str(base / str(self.data)) if named else self.data,
             folder=None if self.folder is None else base / self.folder,
             code=base if self.code is None else base / self.code,
+            model=self.model.under(base),
             active=self.active and replace(self.active, table=base / self.active.table),
             passive=[
                 replace(party, table=base / party.table) if party.table else party
@@ -171,6 +200,17 @@ class RunConfig:
             return (ACTIVE, *(party.name for party in self.passive))
         parts = part_widths(self.parties, 10**9, active_part=self.active_part)
         return (ACTIVE, *(name for name in parts if name != ACTIVE))
+
+    def views(self) -> int:
+        """Return how many views the parties hold together: one each, or what their widths say.
+
+        >>> [RunConfig(data="meshes", parties=parties).views() for parties in (4, [2, 1])]
+        [4, 3]
+        """
+        if isinstance(self.parties, int):
+            return self.parties + self.active_part
+        widths = self.parties.values() if isinstance(self.parties, Mapping) else self.parties
+        return sum(widths)
 
     def is_far(self) -> bool:
         """Return whether the passive parties keep their tables in houses of their own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +22,15 @@ from unlabel.data import (
     load_dataset,
     read_table,
 )
-from unlabel.data.dataset import ARRAYS, Array, Augment, Dataset, Layout
+from unlabel.data.dataset import ARRAYS, SHEETS, Array, Augment, Dataset, Layout
+from unlabel.data.encoding import Encoding, kept_encoding
 from unlabel.data.npz import load_rows
+from unlabel.data.sheets import load_sheet_rows, load_sheet_texts, sheet_encoding
 from unlabel.data.splits import check_split, split_array, split_texts
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.models import read_texts
-from unlabel.train.config import PassiveTable, RunConfig
+from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
@@ -37,12 +39,14 @@ NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no
 class Holdings:
     """What each party of a run holds; rows stand in one order for all.
 
-    config    the run's configuration, with the table columns that were found
-    features  by party; the active party is among them if it has any
-    labels    0 .. C-1 a row, the active party's alone
-    names     of the labels
-    ids       of the rows
-    rows      which rows train, validate and test
+    config     the run's configuration, with the table columns that were found
+    features   by party; the active party is among them if it has any
+    labels     0 .. C-1 a row, the active party's alone
+    names      of the labels
+    ids        of the rows
+    rows       which rows train, validate and test
+    encodings  by party, how the columns of its table became numbers; each its owner's alone
+    notes      what a person should know of the data
     """
 
     config: RunConfig
@@ -51,11 +55,18 @@ class Holdings:
     names: tuple[str, ...]
     ids: Array
     rows: Rows
+    encodings: dict[str, Encoding] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def digest(self) -> str:
         """Return a fingerprint of the people and their labels."""
         text = "\n".join(self.ids.tolist()).encode()
         return sha256(text + self.labels.numpy().tobytes())
+
+    def keep_encodings(self, folder: Path) -> None:
+        """Keep every party's encoding in its own subfolder of a run."""
+        for name, encoding in self.encodings.items():
+            encoding.keep(folder / name)
 
 
 def load_holdings(
@@ -63,16 +74,20 @@ def load_holdings(
 ) -> Holdings:
     """Read what the configuration names and give every party its part.
 
-    folder  of a run: rows of tables are matched once and found there the next time
-    watch   is told how far the matching is
+    folder  of a run: rows of tables are matched, and categories found, once and for all
+    watch   is told how far the matching is, or the reading of a folder of files
     """
     if config.data is not None:
-        return _from_dataset(config)
+        return _from_dataset(config, watch)
     return _from_tables(config, folder, watch)
 
 
-def _from_dataset(config: RunConfig) -> Holdings:
-    dataset = read_dataset(config)
+def _from_dataset(config: RunConfig, watch: Watch) -> Holdings:
+    return dataset_holdings(config, read_dataset(config, watch=watch))
+
+
+def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
+    """Give every party its part of a dataset."""
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
     if augment != "none" and dataset.layout in ("table", "text"):
@@ -80,7 +95,12 @@ def _from_dataset(config: RunConfig) -> Holdings:
     return Holdings(
         config=config,
         features=part_features(
-            config, dataset.x, dataset.layout, blocks=dataset.blocks, augment=augment
+            config,
+            dataset.x,
+            dataset.layout,
+            blocks=dataset.blocks,
+            marks=dataset.marks,
+            augment=augment,
         ),
         labels=torch.from_numpy(dataset.y),
         names=dataset.labels,
@@ -92,12 +112,20 @@ def _from_dataset(config: RunConfig) -> Holdings:
             seed=settings.seed,
             public=settings.public,
         ),
+        notes=dataset.notes,
     )
 
 
 def _from_tables(config: RunConfig, folder: Path | None, watch: Watch) -> Holdings:
-    tables = _in_one_order(config, read_tables(config), training=True, folder=folder, watch=watch)
+    kept = {} if folder is None else _kept_encodings(config, folder)
+    tables = read_tables(config, encodings=kept)
+    tables = _in_one_order(config, tables, training=True, folder=folder, watch=watch)
     return table_holdings(config, tables)
+
+
+def _kept_encodings(config: RunConfig, folder: Path) -> dict[str, Encoding]:
+    found = {name: kept_encoding(folder / name) for name in config.party_names()}
+    return {name: encoding for name, encoding in found.items() if encoding is not None}
 
 
 def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
@@ -125,6 +153,7 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
             seed=settings.seed,
             public=settings.public,
         ),
+        encodings={name: table.encoding for name, table in tables.items()},
     )
 
 
@@ -134,13 +163,28 @@ def part_features(
     layout: Layout,
     *,
     blocks: Sequence[int] = (),
+    marks: Array | None = None,
     augment: Augment = "none",
 ) -> dict[str, Features]:
-    """Give every party its part of features; texts become numbers on their owner's side."""
+    """Give every party its part of features; texts become numbers on their owner's side.
+
+    blocks, marks  of a table whose columns were encoded, and whose numbers may be missing then
+    """
     parties, own = config.parties, config.active_part
     if layout != "text":
         parts = split_array(x, layout, parties, active_part=own, blocks=blocks)
-        return {name: Features(part, augment=augment) for name, part in parts.items()}
+        marked: dict[str, Tensor] = {}
+        if marks is not None and len(marks):
+            marked = split_array(marks[None], layout, parties, active_part=own, blocks=blocks)
+        return {
+            name: Features(
+                part,
+                augment=augment,
+                marks=marked[name][0] if marked else None,
+                may_miss=layout == "table" and bool(blocks),
+            )
+            for name, part in parts.items()
+        }
     texts = split_texts(x.tolist(), parties, active_part=own)
     return {
         name: Features(read_texts(config.bottom_of(name), part, config.model.text))
@@ -148,13 +192,17 @@ def part_features(
     }
 
 
-def read_dataset(config: RunConfig, data: str | None = None) -> Dataset:
+def read_dataset(
+    config: RunConfig, data: str | None = None, watch: Watch = watch_nothing
+) -> Dataset:
     """Read the dataset of a run, or another of its kind, and check that it splits as asked."""
     dataset = load_dataset(
         data or str(config.data),
         config.folder if data is None else None,
         views=config.split == "views",
         columns=config.columns,
+        pictures=replace(config.pictures, views=config.pictures.views or config.views()),
+        watch=watch,
     )
     check_split(dataset, config.split)
     return dataset
@@ -162,6 +210,12 @@ def read_dataset(config: RunConfig, data: str | None = None) -> Dataset:
 
 def new_features(config: RunConfig, data: str) -> dict[str, Features]:
     """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset."""
+    encoding = sheet_encoding_of(config)
+    if encoding is not None:
+        rows = load_sheet_rows(_new_sheet(Path(data)), config.columns, encoding)
+        return part_features(config, rows, "table", blocks=encoding.blocks)
+    if config.columns.text and data.endswith(SHEETS):
+        return part_features(config, load_sheet_texts(Path(data), config.columns), "text")
     found = load_rows(Path(data), views=config.split == "views") if data.endswith(ARRAYS) else None
     if found is not None:
         return part_features(config, *found)
@@ -169,17 +223,45 @@ def new_features(config: RunConfig, data: str) -> dict[str, Features]:
     return part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks)
 
 
-def match_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
+def sheet_encoding_of(config: RunConfig) -> Encoding | None:
+    """Return how the columns of a run's own file become numbers; None for other runs."""
+    if config.data is None or not config.data.endswith(SHEETS) or config.columns.text:
+        return None
+    return sheet_encoding((config.folder or Path()) / config.data, config.columns)
+
+
+def _new_sheet(path: Path) -> Path:
+    if not path.name.endswith(SHEETS):
+        raise DataError(
+            f"This run was made from a table in one file; expected new rows in a file of the same "
+            f"columns, ending in {', '.join(SHEETS)}, but got '{path}'."
+        )
+    return path
+
+
+def match_tables(
+    config: RunConfig,
+    instead: Mapping[str, Path] | None = None,
+    encodings: Mapping[str, Encoding] | None = None,
+) -> dict[str, Table]:
     """Read every party's table and bring the common rows into one order, however few they are.
 
     With `instead` these files are read in place of the configured ones: new people, whose labels
     nobody knows yet. An active party without features then needs no file.
+
+    encodings  by party, how its columns became numbers when the run began
     """
-    return _in_one_order(config, read_tables(config, instead), training=False)
+    tables = read_tables(config, instead, encodings)
+    return _in_one_order(config, tables, training=False)
 
 
-def read_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) -> dict[str, Table]:
+def read_tables(
+    config: RunConfig,
+    instead: Mapping[str, Path] | None = None,
+    encodings: Mapping[str, Encoding] | None = None,
+) -> dict[str, Table]:
     """Read every party's table as it lies on disk; see `match_tables`."""
+    known = encodings or {}
     if config.active is None:
         raise SettingsError("This run was not made from tables; give `--data` instead.")
     active = config.active
@@ -189,21 +271,57 @@ def read_tables(config: RunConfig, instead: Mapping[str, Path] | None = None) ->
             raise SettingsError(unknown("party", name, names))
     tables = {}
     if instead is None or active.features != "none":
-        tables[ACTIVE] = read_table(
-            active.table if instead is None else _instead(ACTIVE, instead),
-            id_column=active.id,
-            label_column=active.label if instead is None else None,
-            features=active.features,
-        )
+        new = None if instead is None else _instead(ACTIVE, instead)
+        tables[ACTIVE] = read_words(config, ACTIVE, read_active(active, new, known.get(ACTIVE)))
     for party in config.passive:
-        tables[party.name] = read_table(
-            _own_table(party) if instead is None else _instead(party.name, instead),
-            id_column=party.id,
-            features=party.features,
-        )
-        if not tables[party.name].columns:
-            raise DataError(f"Table '{party.table}' of party '{party.name}' has no features.")
+        path = _own_table(party) if instead is None else _instead(party.name, instead)
+        table = read_passive(party, path, known.get(party.name))
+        tables[party.name] = read_words(config, party.name, table)
     return tables
+
+
+def read_words(config: RunConfig, party: str, table: Table) -> Table:
+    """Return a party's table with its texts as what the party's bottom model reads.
+
+    All of them are read, and which rows the parties share is seen afterwards: so the features of
+    a row are the same whoever else takes part.
+    """
+    if table.texts is None:
+        return table
+    values = read_texts(config.bottom_of(party), table.texts.tolist(), config.model.text)
+    return replace(table, values=values.numpy(), texts=None)
+
+
+def read_active(
+    active: ActiveTable, new: Path | None = None, encoding: Encoding | None = None
+) -> Table:
+    """Read the active party's table, or one of new people, whose labels nobody knows yet."""
+    return read_table(
+        new or active.table,
+        id_column=active.id,
+        label_column=None if new else active.label,
+        features=active.features,
+        categories=active.categories,
+        missing=active.missing,
+        encoding=encoding,
+        text_column=active.text,
+    )
+
+
+def read_passive(party: PassiveTable, path: Path, encoding: Encoding | None = None) -> Table:
+    """Read a passive party's table."""
+    table = read_table(
+        path,
+        id_column=party.id,
+        features=party.features,
+        categories=party.categories,
+        missing=party.missing,
+        encoding=encoding,
+        text_column=party.text,
+    )
+    if not table.columns:
+        raise DataError(f"Table '{path}' of party '{party.name}' has no features.")
+    return table
 
 
 def _in_one_order(
@@ -246,11 +364,7 @@ def _own_table(party: PassiveTable) -> Path:
 
 def table_features(tables: Mapping[str, Table]) -> dict[str, Features]:
     """Return the features of each table that has any."""
-    return {
-        name: Features(torch.from_numpy(np.ascontiguousarray(table.values)))
-        for name, table in tables.items()
-        if table.columns
-    }
+    return {name: table.features() for name, table in tables.items() if table.columns}
 
 
 def _instead(party: str, paths: Mapping[str, Path]) -> Path:
@@ -263,11 +377,13 @@ def _with_columns(config: RunConfig, tables: Mapping[str, Table]) -> RunConfig:
     """Return the configuration with the columns that `rest` stands for, so that it cannot drift."""
     assert config.active is not None
     active = config.active
-    if active.features != "none":
+    if active.features != "none" and active.text is None:
         columns = list(tables[ACTIVE].columns)
         active = replace(active, features=columns or "none")
     passive = [
-        replace(p, features=list(tables[p.name].columns)) if p.name in tables else p
+        replace(p, features=list(tables[p.name].columns))
+        if p.name in tables and p.text is None
+        else p
         for p in config.passive
     ]
     return replace(config, active=active, passive=passive)

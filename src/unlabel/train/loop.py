@@ -110,11 +110,12 @@ class Training:
         first = (number - 1) * self.steps_an_epoch
         loss = torch.zeros((), dtype=torch.float64, device=self.active.device)
         correct = torch.zeros((), dtype=torch.int64, device=self.active.device)
-        for step, batch in enumerate(
-            batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number), first
-        ):
+        planned = list(batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number))
+        # No batch is asked for across epochs, so that nothing is under way where versions are kept.
+        for step, batch in enumerate(planned, first):
             self._remember(batch)
             try:
+                self.active.ask_ahead(planned[step - first :], step)
                 step_loss, step_correct = self.active.step(batch, step)
             except PartyRefused as error:
                 if "finite" not in str(error):

@@ -12,7 +12,11 @@ from torch import Tensor
 from unlabel.data import Augment
 from unlabel.errors import SettingsError
 from unlabel.party import OptimiserSettings, Place, Precision
+from unlabel.party.lateness import LateRule
 from unlabel.party.optimiser import expect, one_of
+
+#: Steps that a party may be late at most: for each it keeps the way back through its model.
+MOST_LATE = 64
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,12 @@ class TrainSettings(OptimiserSettings):
     mixup          train on embeddings mixed in pairs, with shares drawn from Beta(mixup, mixup); 0
                    mixes nothing
     balance        weigh every label alike in the loss, however many rows it has
+    late           steps that parties have for an answer: each is asked for so many batches ahead,
+                   and its embeddings are so many updates old when they are used, never more; with
+                   0 they are new, and the models train as one
+    late_parties   names of the parties that may be late; none stands for all passive ones
+    late_rule      foresee: late parties embed with the weights they will probably have when the
+                   gradients come; plain: with those they have
     remember       numbers of labels: every party keeps the sum of what the batches that hold them
                    change, so that `amnesiac` can subtract it. It tells partners which batches
                    those are, and takes as much room as the models
@@ -57,6 +67,9 @@ class TrainSettings(OptimiserSettings):
     save_every: int = 1
     mixup: float = 0.0
     balance: bool = False
+    late: int = 0
+    late_parties: tuple[str, ...] = ()
+    late_rule: LateRule = "foresee"
     remember: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -72,11 +85,18 @@ class TrainSettings(OptimiserSettings):
         expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
         expect("remember", self.remember, all(n >= 0 for n in self.remember), "numbers of labels")
         expect("mixup", self.mixup, 0 <= self.mixup < math.inf, "0 or more")
+        expect("late", self.late, 0 <= self.late <= MOST_LATE, f"from 0 to {MOST_LATE}")
+        one_of("late_rule", self.late_rule, get_args(LateRule))
         one_of("augment", self.augment, ("auto", *get_args(Augment)))
         one_of("precision", self.precision, get_args(Precision))
         one_of("device", self.device.partition(":")[0], ("auto", "cpu", "cuda"))
         if self.patience and not self.validation:
             raise SettingsError("Expected `validation` above 0 where `patience` is set but got 0.")
+        if self.late and self.graphs:
+            raise SettingsError(
+                f"Expected `graphs` only where no party is late but got `late` {self.late}; a "
+                f"graph has room for one batch. Set `graphs` to false or `late` to 0."
+            )
 
     def place(self) -> Place:
         """Return where to compute; a missing GPU is an error, not a slow surprise."""

@@ -1,0 +1,248 @@
+"""What the benches of robustness share: one request under circumstances that get harder by levels.
+
+A level is a recipe, options of the request, and what is done to its public set. At every level and
+seed each method forgets the same labels from the same trained original, is measured, and is taken
+back. A method that looks at no public sample is the same at all levels of a recipe, and is measured
+once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from unlabel import erasure
+from unlabel.bench.measures import (
+    accuracies,
+    code_digest,
+    figures_of,
+    key_of,
+    probe,
+    read_method,
+    settings_digest,
+)
+from unlabel.bench.originals import Original, open_original, recipe_digest
+from unlabel.bench.pictures import expect_plots
+from unlabel.bench.provenance import provenance
+from unlabel.bench.public_noise import ASCENT
+from unlabel.bench.recipe import Recipe
+from unlabel.bench.records import Records
+from unlabel.bench.trials import SENSELESS
+from unlabel.errors import ForgetError, SettingsError, TrainingError, why
+from unlabel.federation import Federation
+from unlabel.forget import PublicSet
+from unlabel.party.optimiser import expect
+
+#: Methods that are tried if none is named: the default, ours for each mode, the paper's at rates
+#: at which it forgets, and what all are held against.
+TRIED = ("hidden", "renormalise", ASCENT, "deep", "mask", "retrain")
+#: The level of a method that no level changes.
+ANY = "any"
+
+Change = Callable[[Federation, PublicSet, int], PublicSet]
+
+
+def keep(federation: Federation, public: PublicSet, seed: int) -> PublicSet:  # noqa: ARG001
+    """Leave a public set as it is."""
+    return public
+
+
+@dataclass(frozen=True)
+class RobustnessSettings(Recipe):
+    """Settings of the bench.
+
+    labels   one request: the labels to forget together
+    seeds    how many seeds, from 0 on
+    methods  as in the bench `forgetting`; none stands for hidden, renormalise, the paper's at rates
+             at which it forgets, deep, mask and retrain
+    records  JSONL file of the figures; it is read first, and what is there is not repeated
+    picture  PNG file to draw into; needs matplotlib
+    page     Markdown file to write the tables into
+    note     a sentence for that page
+    """
+
+    labels: tuple[int, ...] = (0,)
+    seeds: int = 3
+    methods: tuple[str, ...] = ()
+    records: str = ""
+    picture: str = ""
+    page: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        expect("seeds", self.seeds, self.seeds >= 1, "at least 1")
+        if not self.labels:
+            raise SettingsError("Expected at least one label but got none.")
+        for name in self.methods:
+            read_method(name)
+        expect_plots(self.picture)
+
+    def tried(self) -> tuple[str, ...]:
+        """Return the methods, each once."""
+        return tuple(dict.fromkeys(self.methods or TRIED))
+
+
+@dataclass(frozen=True)
+class Level:
+    """Circumstances under which a request is made.
+
+    name     as it stands in tables
+    recipe   of the original
+    options  of the request
+    change   what is done to its public set, which is given the federation and the seed
+    """
+
+    name: str
+    recipe: Recipe
+    options: Mapping[str, Any] = field(default_factory=dict)
+    change: Change = keep
+
+
+class Ladder:
+    """The levels of one bench, climbed by every method.
+
+    bench  name of the bench, part of the key of every figure
+    apart  levels have originals of their own, so that no method is the same at two of them
+    """
+
+    def __init__(
+        self,
+        bench: str,
+        settings: RobustnessSettings,
+        say: Callable[[str], None],
+        *,
+        apart: bool = False,
+    ) -> None:
+        self.bench, self.settings, self.say, self._apart = bench, settings, say, apart
+        self.request = "+".join(map(str, settings.labels))
+        self._open: tuple[str, int, Original] | None = None
+        self._books: dict[str, Records] = {}
+        self._where: dict[str, Any] | None = None
+
+    def climb(self, levels: Sequence[Level]) -> list[dict[str, Any]]:
+        """Return a line a level, method and seed, the untouched original being a method too."""
+        lines: dict[str, dict[str, Any]] = {}
+        for seed in range(self.settings.seeds):
+            for level in levels:
+                for method in ("original", *self.settings.tried()):
+                    line = self.measure(level, method, seed)
+                    lines[repr((line["recipe"], line["level"], method, seed))] = line
+        return list(lines.values())
+
+    def measure(self, level: Level, method: str, seed: int) -> dict[str, Any]:
+        """Return the figures of a method at a level, measuring what the records do not have."""
+        name = level.name if self._apart or looks(method) else ANY
+        key = self.key(name, method, seed, self.request)
+        book = self.book(level.recipe)
+        found = book.find(**key)
+        if found is not None:
+            return found
+        federation = self.original(level.recipe, seed)
+        figures = self._figures(federation, level, method, seed)
+        told = figures.get("failed") or _in_words(figures)
+        self.say(f"seed {seed}, {name}, {method}: {told}")
+        return book.add(**key, **figures, where=self.where())
+
+    def key(self, level: str, method: str, seed: int, request: str) -> dict[str, Any]:
+        """Return what a line is a figure of; a method that has changed is another one."""
+        key: dict[str, Any] = {"bench": self.bench, "level": level, "request": request}
+        key |= {"method": method, "seed": seed}
+        if method == "original":
+            return key
+        return key | {"settings": settings_digest(method), "code": code_digest(method)}
+
+    def book(self, recipe: Recipe) -> Records:
+        """Return the records of a recipe."""
+        digest = recipe_digest(recipe)
+        if digest not in self._books:
+            self._books[digest] = Records(self.settings.records, digest)
+        return self._books[digest]
+
+    def original(self, recipe: Recipe, seed: int) -> Federation:
+        """Return the original of a recipe and a seed; the last one is kept open."""
+        digest = recipe_digest(recipe)
+        if self._open is None or self._open[:2] != (digest, seed):
+            self._open = None
+            self._open = (digest, seed, open_original(recipe, seed, self.say))
+        return self._open[2].federation
+
+    def where(self) -> dict[str, Any]:
+        """Return where figures come from; looked up once."""
+        if self._where is None:
+            found = provenance(self.settings)
+            machine = found["machine"]
+            cpu = f"cpu ({machine['system']}, {machine['threads']} of {machine['cores']} cores)"
+            self._where = {
+                "device": machine.get("gpu", cpu) if self.settings.device == "cuda" else cpu,
+                "torch": found["versions"]["torch"],
+                "commit": found["commit"],
+            }
+        return self._where
+
+    def _figures(
+        self, federation: Federation, level: Level, method: str, seed: int
+    ) -> dict[str, Any]:
+        """Forget and take it back; a method that fails is a figure too."""
+        labels = self.settings.labels
+        if method == "original":
+            retained, forgotten = accuracies(federation, labels)
+            return {"retained": retained, "forgotten": forgotten, **probe(federation, labels)}
+        try:
+            outcome, refused = self._forget(federation, level, method, seed)
+        except (ForgetError, TrainingError) as error:
+            return {"failed": str(error)}
+        result = outcome.result
+        found = {
+            **figures_of(result),
+            "agreement": result.public_agreement,
+            "warning": result.warning,
+            "refused": refused,
+        }
+        try:
+            return found | probe(federation, labels)
+        except SENSELESS as error:
+            return {"failed": f"What it left cannot be measured: {why(error)}."}
+        finally:
+            outcome.rollback()
+
+    def _forget(
+        self, federation: Federation, level: Level, method: str, seed: int
+    ) -> tuple[erasure.Outcome, str]:
+        """Return the outcome, and why it was refused before it was forced, if it was."""
+        refused = ""
+        while True:
+            task, request = erasure.plan(
+                federation,
+                labels=self.settings.labels,
+                key=key_of(seed, self.request),
+                wreck=True,
+                drift=False,
+                any_public=bool(refused),
+                **level.options,
+            )
+            task = replace(task, public=level.change(federation, task.public, seed))
+            try:
+                made = read_method(method)
+                return erasure.run_request(federation, task, request, made), refused
+            except ForgetError as error:
+                if refused or "--any-public" not in str(error):
+                    raise
+                refused = str(error)
+
+
+def looks(method: str) -> bool:
+    """Return whether a method looks at public samples; the untouched original does not."""
+    return method != "original" and "public" in read_method(method).tells().rows
+
+
+def about(settings: RobustnessSettings, bench: str) -> dict[str, Any]:
+    """Return what a page says of a run."""
+    names = ("data", "model", "parties", "epochs", "batch", "validation", "public", "seeds", "note")
+    request = "+".join(map(str, settings.labels))
+    return {"bench": bench, "request": request, **{n: getattr(settings, n) for n in names}}
+
+
+def _in_words(figures: Mapping[str, Any]) -> str:
+    stays, gone = (100 * (figures[name] or 0) for name in ("retained", "forgotten"))
+    return f"D_r {stays:.2f} y_u {gone:.2f}"

@@ -1,0 +1,452 @@
+"""The paper's tables and figures: all there, each runs small, the pages say what is recorded."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from cli.command_line import nothing_written, one_thread, unlabel
+
+from unlabel.bench import paper_presets
+from unlabel.bench.__main__ import main
+from unlabel.bench.comparison import methods_of
+from unlabel.bench.measures import read_method
+from unlabel.bench.paper import PaperSettings, planned, run
+from unlabel.bench.paper_aims import aims, missed
+from unlabel.bench.paper_entry import ENTRIES, STATUSES, Entry, Part, Run, in_order, recorded
+from unlabel.bench.paper_layers import LayersSettings
+from unlabel.bench.paper_layers import run as count_layers
+from unlabel.bench.paper_made import COUNT, SENTENCES, TOPICS, VIEWS, make, sentences
+from unlabel.bench.paper_page import COMPARISONS, command_of, measured, section
+from unlabel.bench.paper_presets import PresetsSettings
+from unlabel.bench.paper_recipes import lambdas, modules
+from unlabel.bench.paper_tables import printed_lambda, printed_leakage
+from unlabel.bench.provenance import provenance
+from unlabel.bench.registry import BENCHES
+from unlabel.erasure import DEFAULT_METHOD
+from unlabel.errors import DataError, SettingsError
+from unlabel.words import parse_settings
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+ROOT = Path(__file__).parent.parent.parent
+#: The paper's own names of its tables and figures, and of the parts of figures.
+LABELS = {
+    *("tab:1classunlearn", "tab:textdata", "tab:2classunlearn", "tab:multiclassunlearn"),
+    *("tab:lambda", "tab:leakage_adversary", "tab:notations", "tab:summary"),
+    *("tab:hyperparameters_singleclass", "tab:hyperparameters_other", "tab:model_dataset_setup"),
+    *("fig:2", "fig: time efficiency", "fig:compare_GA", "fig:numberofpp", "2pp", "4pp", "8pp"),
+    *("fig:label_leakage", "fig:DP", "ET_Dr", "ET_Df", "ET_Dr_gc", "ET_Df_gc"),
+    *("fig:cifar10", "fig:modelnet", "fig:yahoo_answer"),
+}
+RUNS = [
+    pytest.param(one, id=f"{entry.name}-{kind}-{one.name}")
+    for entry in in_order()
+    for kind, runs in (("whole", [part.run for part in entry.parts]), ("small", entry.small))
+    for one in runs
+]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNLABEL_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+def tool(name: str) -> ModuleType:
+    """Return one of the tools that write pages."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# --- the entries ---------------------------------------------------------------------------
+
+
+def test_every_table_and_figure_of_the_paper_has_one_entry() -> None:
+    labels = [label for entry in in_order() for label in entry.labels]
+    assert sorted(labels) == sorted(LABELS)
+    places = [entry.where for entry in in_order()]
+    assert places == [*(f"Table {n}" for n in range(1, 12)), *(f"Figure {n}" for n in range(1, 10))]
+
+
+@pytest.mark.parametrize("one", RUNS)
+def test_a_run_has_settings_that_its_bench_takes(one: Run) -> None:
+    settings = parse_settings(BENCHES.get(one.bench).settings, one.chosen())
+    methods_of(getattr(settings, "methods", ()))
+
+
+def test_names_of_parts_and_small_runs_are_unique_within_an_entry() -> None:
+    for entry in in_order():
+        for names in ([part.name for part in entry.parts], [one.name for one in entry.small]):
+            assert names
+            assert len(set(names)) == len(names)
+
+
+def test_the_status_of_every_part_agrees_with_the_records() -> None:
+    assert sorted(recorded()) == tool("reproduction").there(in_order()), "run `make reproduction`"
+    for entry in in_order():
+        for part in entry.parts:
+            if part.status != "small only":
+                assert (ROOT / part.record).is_file()
+                assert part.ours
+
+
+def test_an_entry_is_reproduced_only_where_every_part_is() -> None:
+    entry = ENTRIES.get("lambda")
+    done = replace(entry.parts[0], possible="reproduced", record=min(recorded()))
+    other = replace(done, possible="stand-in data")
+    none = replace(done, record="results/nothing.json")
+    statuses = [
+        replace(entry, parts=parts).status()
+        for parts in ((done, done), (done, other), (other,), (done, none), (none,))
+    ]
+    mixed = "stand-in data"
+    assert statuses == ["reproduced", mixed, mixed, mixed, "small only"]
+
+
+def test_a_missed_aim_has_a_reason() -> None:
+    for entry in in_order():
+        for part in entry.parts:
+            if part.record in recorded() and part.record.endswith(".json"):
+                bench, result = measured(json.loads((ROOT / part.record).read_text()))
+                if bench in COMPARISONS and DEFAULT_METHOD in result["methods"]:
+                    text = f"{entry.name}, {part.name} misses {missed(result['summary'])}"
+                    assert part.reason or not missed(result["summary"]), f"{text}: say why"
+
+
+def test_the_ablations_name_the_paper_s_variants_at_both_rates() -> None:
+    words = f"methods={modules()},{modules(1e-3)},{lambdas()},{lambdas(1e-3)}"
+    methods = parse_settings(BENCHES.get("single-label").settings, [words]).methods
+    preset = "mixup-ascent@resnet18-cifar10"
+    assert methods[:4] == ("ascent:samples=all", "ascent", f"{preset}:recovery=false", preset)
+    assert methods[4] == "ascent:samples=all:lr=0.001"
+    assert methods[7] == f"{preset}:lr=0.001"
+    assert methods[8:11] == tuple(f"{preset}:lambdas={a}/0.5" for a in ("0.2", "0.25", "0.33"))
+    assert methods[13] == f"{preset}:lambdas=0.33/0.5:lr=0.001"
+    assert read_method(methods[13]).lambdas == (0.33, 0.5)  # type: ignore[attr-defined]
+
+
+def test_printed_figures_stand_beside_the_same_settings_alone() -> None:
+    method = "mixup-ascent@resnet18-cifar10:lambdas=0.33/0.5"
+    assert {k: str(v) for k, v in printed_lambda(method).items()} == {
+        "D_r": "88.91 ± 0.21",
+        "y_u": "0.21 ± 0.02",
+    }
+    assert printed_lambda(f"{method}:lr=0.001") == {}
+    assert printed_lambda("mixup-ascent@resnet18-cifar10") == {}
+    leak = printed_leakage("cifar100", "mixup-ascent")
+    assert leak is not None
+    assert leak.mean == 4.04
+    assert printed_leakage("cifar10", "hidden") is None
+
+
+# --- aims ----------------------------------------------------------------------------------
+
+
+def summary(**figures: tuple[float, float, float]) -> list[dict[str, Any]]:
+    """Return a summary of D_r, y_u and ASR by method."""
+    names = ("retained", "forgotten", "asr")
+    return [
+        {
+            "method": method,
+            "tuned": False,
+            "control": False,
+            "runs": 3,
+            **{name: {"mean": v, "deviation": 0.0} for name, v in zip(names, values, strict=True)},
+        }
+        for method, values in figures.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "wrong"),
+    [
+        ((89.0, 1.0, 10.0), []),  # each just within
+        ((89.0, 1.0, 20.0), []),
+        ((88.9, 1.1, 9.9), ["D_r", "y_u", "ASR"]),
+        ((95.0, 0.0, 20.1), ["ASR"]),
+    ],
+)
+def test_aims_are_what_they_say(after: tuple[float, float, float], wrong: list[str]) -> None:
+    found = summary(original=(90.0, 91.0, 80.0), retrain=(90.5, 0.0, 20.0), hidden=after)
+    assert missed(found) == wrong
+
+
+def test_an_aim_that_was_not_measured_neither_holds_nor_fails() -> None:
+    assert [aim.holds for aim in aims(summary(original=(90.0, 91.0, 80.0)))] == [None] * 3
+
+
+# --- what the benches of the entries find ---------------------------------------------------
+
+
+def test_our_presets_are_the_paper_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    for which, many in (("single", 9), ("more", 6)):
+        found = paper_presets.run(PresetsSettings(which), lambda _: None)["summary"]
+        assert len(found) == many
+        assert [entry["preset"] for entry in found if entry["differs"]] == []
+    monkeypatch.setitem(paper_presets.SINGLE, "vgg16-cifar10", (2e-7, 2e-7, 18, 41, 3, 32))
+    found = paper_presets.run(PresetsSettings("single"), lambda _: None)
+    wrong = {entry["preset"]: entry["differs"] for entry in found["summary"] if entry["differs"]}
+    assert wrong == {"vgg16-cifar10": ["epochs", "forgotten samples"]}
+    rows = {row[0]: row[-1] for row in paper_presets.table(found)}
+    assert rows["vgg16-cifar10"] == "epochs 17, forgotten samples 40"
+
+
+def test_our_models_have_the_layers_of_the_paper_s() -> None:
+    for entry in count_layers(LayersSettings(), lambda _: None)["summary"]:
+        assert entry["counted"]["active"] == entry["paper"]["active"]
+        if not entry["counted"]["passive"].startswith("not built"):
+            assert entry["counted"]["passive"] == entry["paper"]["passive"]
+
+
+def test_the_second_view_of_a_digit_is_the_first_one_turned() -> None:
+    with np.load(make(VIEWS) / VIEWS) as file:
+        views = file["x"]
+    assert views.shape == (1797, 2, 8, 8)
+    top_right = views[:, 0, 0, 7]  # a turn to the left brings it to the top left
+    assert (views[:, 1, 0, 0] == top_right).all()
+    assert views[0, 1].tolist() == [[row[7 - n] for row in views[0, 0].tolist()] for n in range(8)]
+
+
+def test_made_up_sentences_are_the_same_every_time_and_say_their_topic() -> None:
+    found = sentences()
+    assert found == sentences()
+    assert [label for label, _ in found] == [topic for topic in TOPICS for _ in range(COUNT)]
+    topics = {topic: set(words.split()) for topic, words in TOPICS.items()}
+    votes = [
+        max(topics, key=lambda topic: sum(word in topics[topic] for word in text.split()))
+        for _, text in found
+    ]
+    right = np.mean([vote == label for vote, (label, _) in zip(votes, found, strict=True)])
+    assert 0.9 < right < 1.0
+
+
+def test_a_made_file_that_was_changed_is_made_again() -> None:
+    path = make(SENTENCES) / SENTENCES
+    before = path.read_bytes()
+    path.write_text("label,text\n")
+    assert (make(SENTENCES) / SENTENCES).read_bytes() == before
+
+
+# --- running them ---------------------------------------------------------------------------
+
+
+def test_the_list_names_each_with_a_status() -> None:
+    found = unlabel("bench", "paper", "--list", "--json").json
+    assert found["statuses"] == STATUSES
+    assert len(found["entries"]) == len(in_order())
+    for entry in found["entries"]:
+        assert set(entry) == {"name", "where", "title", "status", "claim", "parts", "small"}
+        assert entry["status"] in STATUSES
+        for part in entry["parts"]:
+            assert part["status"] in STATUSES
+            assert part["bench"] in BENCHES.names()
+            assert part["record"] or part["status"] == "small only"
+        assert entry["small"]
+    table = unlabel("bench", "paper", "--list")
+    assert table.code == 0
+    assert "single-label" in table.out
+
+
+def test_a_text_runs_small_and_again_without_repeating(tmp_path: Path) -> None:
+    out = tmp_path / "text.json"
+    words = ("bench", "paper", "text", "--small", "--out", out)
+    found = unlabel(*words, "--json").json
+    assert json.loads(out.read_text()) == found
+    assert (found["entry"], found["small"]) == ("text", True)
+    (part,) = found["parts"]
+    assert part["part"] == "sentences"
+    assert not any("folder=" in word for word in part["settings"])
+    by_name = {entry["method"]: entry for entry in part["result"]["summary"]}
+    assert by_name["original"]["forgotten"]["mean"] > 30
+    assert by_name["hidden"]["forgotten"]["mean"] <= 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("text.json", "text.jsonl", "text.md", "text.png", "text-sentences.md"),
+    }
+    assert "| `hidden` |" in (tmp_path / "text.md").read_text()
+    before = (tmp_path / "text.jsonl").read_bytes()
+    said: list[str] = []
+    again = run(PaperSettings("text", small=True, out=str(out)), said.append)
+    assert said == []
+    assert (tmp_path / "text.jsonl").read_bytes() == before
+    assert again["parts"][0]["result"]["summary"] == part["result"]["summary"]
+
+
+@pytest.mark.parametrize("name", ["settings-single", "related-work", "overview", "split-views"])
+def test_what_needs_no_training_runs_at_once(name: str, tmp_path: Path) -> None:
+    found = unlabel("bench", "paper", name, "--small", "--out", tmp_path / "x.json")
+    assert found.code == 0, found.err
+    drawn = {"x.png"} if name == "split-views" else set()
+    assert {path.name for path in tmp_path.iterdir()} == {"x.json", "x.md", *drawn}
+
+
+def test_without_the_command_line_s_libraries_it_is_a_bench_like_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["paper", "entry=notation", "small=true"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["bench"], found["entry"]) == ("paper", "notation")
+
+
+def test_a_stand_in_is_measured_where_its_file_is_given_and_its_place_is_not_told(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "private place"
+    place.mkdir()
+    path = place / "topics.csv"
+    path.write_bytes((make(SENTENCES) / SENTENCES).read_bytes())
+    out = tmp_path / "out" / "text.json"
+    sets = ("model=words", "epochs=2", "methods=mixup-ascent@mixtext-yahoo", "batch=256")
+    words = [word for text in sets for word in ("--set", text)]
+    found = unlabel(
+        *("bench", "paper", "text", "--data", f"dbpedia={path}", "--seeds", 1, *words),
+        *("--out", out),
+    )
+    assert found.code == 0, found.err
+    text = out.read_text()
+    assert "private place" not in text
+    assert json.loads(text)["parts"][0]["settings"][0] == "data=topics.csv"
+    page = out.with_suffix(".md").read_text()
+    assert "| 62.92 |" in page
+    assert "others than the paper's (Yahoo Answers)" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("lamda",), "Did you mean 'lambda'?"),
+        ((), "`unlabel bench paper --list` names them"),
+        (("text", "--data", "dbpedia=/nowhere.csv"), "does not exist"),
+        (("text", "--data", "dpedia=/tmp"), "Did you mean 'dbpedia'?"),
+        (("text", "--data", "/tmp"), "PART=FILE"),
+        (("text", "--part", "dpedia"), "Did you mean 'dbpedia'?"),
+        (("text", "--small", "--part", "dbpedia"), "has its own"),
+        (("all", "--part", "cifar10"), "of one entry"),
+        (("single-label", "--part", "cifar100"), "needs the folder of CIFAR-100"),
+    ],
+)
+def test_what_cannot_work_is_told_and_writes_nothing(
+    words: tuple[str, ...], says: str, tmp_path: Path
+) -> None:
+    with nothing_written(tmp_path):
+        found = unlabel("bench", "paper", *words, "--out", tmp_path / "x.json")
+        assert says in found.sentence
+
+
+def test_data_that_is_missing_is_named_with_the_ways_to_give_it(tmp_path: Path) -> None:
+    with pytest.raises(DataError) as error:
+        run(PaperSettings("text", folder=str(tmp_path)), lambda _: None)
+    for said in ("dbpedia14k.csv.gz", "--data dbpedia=PATH", "'yahoo-answers'", "--small"):
+        assert said in str(error.value)
+
+
+def test_seeds_and_settings_reach_the_benches_that_have_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[Any] = []
+    bench = BENCHES.get("single-label")
+
+    def listen(settings: Any, say: Any) -> dict[str, Any]:
+        seen.append(settings)
+        raise SettingsError("Enough.")
+
+    fake = replace(bench, run=listen)
+    monkeypatch.setattr(BENCHES, "get", lambda _: fake)
+    with pytest.raises(SettingsError, match="Enough"):
+        run(PaperSettings("lambda", small=True, seeds=7, more="batch=32;nothing=1"), lambda _: None)
+    (settings,) = seen
+    assert (settings.seeds, settings.batch, settings.data) == (7, 32, "digits")
+
+
+def test_deep_models_are_measured_on_a_gpu_where_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for there in (False, True):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda there=there: there)
+        (one,) = planned(ENTRIES.get("lambda"), PaperSettings("lambda"))
+        wanted = {"device=auto", "precision=bf16", "graphs=true"}
+        assert wanted & {*one.words} == (wanted if there else set())
+    for name in ("split-image", "models", "settings-more"):  # nothing is computed there
+        (one,) = planned(ENTRIES.get(name), PaperSettings(name))
+        parse_settings(BENCHES.get(one.bench).settings, one.words)
+
+
+def test_a_record_does_not_say_where_data_lie() -> None:
+    settings = PaperSettings("text", given=("dbpedia=/home/me/x.csv",), folder="/home/me")
+    assert "/home/me" not in json.dumps(provenance(settings)["settings"])
+
+
+# --- pages ----------------------------------------------------------------------------------
+
+
+def test_the_page_of_reproduction_is_that_of_the_results() -> None:
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert tool("reproduction").text() == page, "run `make reproduction`"
+
+
+def test_the_gallery_shows_every_picture() -> None:
+    gallery = tool("gallery")
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    assert gallery.text() == page, "run `make reproduction`"
+    shown = {Path(path).name for path in re.findall(r"\]\(([^)]+)\)", page)}
+    assert shown == {path.name for path in gallery.pictures()}
+
+
+def test_a_page_without_records_says_so(tmp_path: Path) -> None:
+    for name in ("docs", "results"):
+        (tmp_path / name).mkdir()
+    text = tool("reproduction").text(tmp_path)
+    assert "± 0.23" not in text
+    assert text.count("Not recorded") >= len(in_order())
+
+
+def test_a_section_has_ours_beside_the_paper_s_and_the_aims() -> None:
+    result = {
+        "bench": "single-label",
+        "command": "unlabel bench single-label",
+        "commit": "0123456789abcdef",
+        "machine": {"system": "Linux", "threads": 1},
+        "versions": {"torch": "2.13"},
+        "settings": {"seeds": 3},
+        "about": {"data": "cifar10"},
+        "methods": ["retrain", "hidden", "mixup-ascent@resnet18-cifar10"],
+        "records": [],
+        "summary": summary(
+            **{
+                "original": (90.0, 91.0, 80.0),
+                "retrain": (90.5, 0.0, 20.0),
+                "hidden": (90.2, 0.0, 4.0),
+                "mixup-ascent@resnet18-cifar10": (88.0, 70.0, 50.0),
+            }
+        ),
+    }
+    one = Run("cifar10", "single-label")
+    part = Part(
+        *(one, "ResNet18", "CIFAR-10", "CIFAR-10", "reproduced", "results/x.json"),
+        table=(1, "resnet18", "cifar10"),
+        reason="Told here.",
+    )
+    entry = Entry("some", "Table 1", (), "Some", (part,), (one,), "Something.")
+    text = section(entry, {"results/x.json": result})
+    row = next(line for line in text.splitlines() if "`mixup-ascent@" in line)
+    assert row.split(" | ")[1:5] == ["88.00 ± 0.00", "89.29 ± 0.19", "70.00 ± 0.00", "0.00 ± 0.00"]
+    assert "- **missed**: ASR 4.00 where retrained models have 20.00\n- why: Told here." in text
+    assert "- all three hold for: no method" in text
+    assert "y_u 70.0 (paper 0.0)" in text
+    assert "commit 0123456789ab;" in text
+
+
+def test_a_command_is_told_without_its_files() -> None:
+    told = "unlabel bench x data=a records=/tmp/r.jsonl note=Two ran at once. epochs=3 --out o.json"
+    assert command_of({"command": told}) == "unlabel bench x data=a epochs=3"

@@ -1,0 +1,101 @@
+"""Write docs/gallery.md: every picture of results/ and docs/img with a caption and its command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from unlabel.bench.paper_page import command_of
+from unlabel.bench.pictures import labels_in_words
+from unlabel.bench.registry import BENCHES
+from unlabel.files import write_atomically
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "gallery.md"
+ENDINGS = (".png", ".svg")
+#: What draws the pictures of the docs that no bench draws.
+COMMANDS = {
+    "demo.svg": "unlabel demo --picture demo.svg",
+    "report.png": "unlabel report runs/digits",
+}
+IMAGE = re.compile(r"!\[([^\]]+)\]\(([^)]+)\)")
+
+
+def text(root: Path = ROOT) -> str:
+    """Return the page."""
+    captions = _captions(root)
+    parts = [
+        "# Gallery",
+        "Written by `make reproduction`; a test fails when it is out of date. Each picture stands "
+        "with the command that draws it; the figures behind it are in the file of the same name.",
+    ]
+    for path in pictures(root):
+        name = path.relative_to(root).as_posix()
+        record = _record(path)
+        caption = captions.get(path.name) or _caption(path, record)
+        parts += [f"## {caption}", f"![{caption}]({_link(name)})"]
+        command = COMMANDS.get(path.name) or (command_of(record) if record else "")
+        parts += [f"`{command}`"] if command else []
+    return "\n\n".join(parts) + "\n"
+
+
+def pictures(root: Path = ROOT) -> list[Path]:
+    """Return every picture, those of the docs first."""
+    folders = (root / "docs" / "img", root / "results")
+    return [
+        path for folder in folders for path in sorted(folder.iterdir()) if path.suffix in ENDINGS
+    ]
+
+
+def _captions(root: Path) -> dict[str, str]:
+    """Return what the pages say of the pictures they show, by the name of the file."""
+    pages = [
+        root / "README.md",
+        root / "results" / "README.md",
+        *sorted((root / "docs").glob("*.md")),
+    ]
+    found: dict[str, str] = {}
+    for page in pages:
+        if page.name != PAGE.name and page.is_file():
+            for caption, path in IMAGE.findall(page.read_text(encoding="utf-8")):
+                found.setdefault(Path(path).name, caption)
+    return found
+
+
+def _record(path: Path) -> dict[str, Any] | None:
+    beside = path.with_suffix(".json")
+    if not beside.is_file():
+        return None
+    found: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
+    return found
+
+
+def _caption(path: Path, record: dict[str, Any] | None) -> str:
+    """Return a caption for a picture that no page shows: its bench, and what it was run on."""
+    if record is None:
+        return path.stem.replace("_", " ")
+    about = str(record.get("title") or BENCHES.get(record["bench"]).about)
+    ran = record.get("settings", {})
+    words = [str(ran[name]) for name in ("data", "model") if isinstance(ran.get(name), str)]
+    labels = ran.get("labels") or []
+    told = [*words, *([labels_in_words("+".join(map(str, labels)))] if labels else [])]
+    return f"{about[0].upper()}{about[1:]}" + (f" ({', '.join(told)})" if told else "")
+
+
+def _link(name: str) -> str:
+    return name.removeprefix("docs/") if name.startswith("docs/") else f"../{name}"
+
+
+def main() -> None:
+    """Write the page."""
+    written = text()
+    before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    if written != before:
+        write_atomically(PAGE, written.encode())
+    print(f"{PAGE.relative_to(ROOT)}: {'written' if written != before else 'as it was'}")
+
+
+if __name__ == "__main__":
+    main()

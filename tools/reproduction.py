@@ -1,0 +1,103 @@
+"""Write docs/reproduction.md from the records in results/ and the paper's tables and figures.
+
+It also notes in the package which records there are, so that an installed one can tell the status
+of each table and figure without them.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from unlabel.bench.comparison_table import markdown
+from unlabel.bench.paper_entry import RECORDED, STATUSES, Entry, in_order, recorded
+from unlabel.bench.paper_page import provenance_in_words, section
+from unlabel.bench.paper_tables import CITATION
+from unlabel.bench.registry import BENCHES
+from unlabel.files import write_atomically
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "reproduction.md"
+NOTED = ROOT / "src" / "unlabel" / "bench" / RECORDED
+#: Records of what the paper names as a use of vertical learning and does not measure.
+PEOPLE = {
+    "results/credit_default_people.json": "Credit default of card holders",
+    "results/adult_people.json": "Census income",
+}
+
+
+def there(entries: list[Entry], root: Path = ROOT) -> list[str]:
+    """Return the records of the entries that are there, by their paths."""
+    named = {part.record for entry in entries for part in entry.parts if part.record}
+    return sorted(name for name in named if (root / name).is_file())
+
+
+def records(entries: list[Entry], root: Path = ROOT) -> dict[str, dict[str, Any]]:
+    """Return what the records hold, by path; pages are no records of a measurement."""
+    names = [name for name in there(entries, root) if name.endswith(".json")]
+    return {name: json.loads((root / name).read_text(encoding="utf-8")) for name in names}
+
+
+def text(root: Path = ROOT) -> str:
+    """Return the page."""
+    entries = in_order()
+    found = records(entries, root)
+    parts = [
+        "# Reproduction",
+        "Written by `make reproduction` from `results/`; a test fails when it is out of date.",
+        f"Every table and figure of: {CITATION}. Ours stand beside the paper's, mean ± standard "
+        f"deviation over seeds, in percent; what differs is said, with the reason where we know "
+        f"it. `unlabel bench paper NAME` measures one again, `--small` a small form of it on two "
+        f"cores; `unlabel bench paper --list` has them all. Data that no client fetches are given "
+        f"with `--data PART=FILE`.",
+        "D_r: accuracy on test rows of the labels that stay; y_u: on those of the forgotten ones; "
+        "ASR: forgotten training rows that a membership attack calls members. For our default "
+        "method each record is held against three aims: D_r loses at most one point against the "
+        "original, y_u is at most 1 %, and ASR lies between half and the whole of a retrained "
+        "model's. The machine and commit are those of the figures; a command is that of the last "
+        "run, which may only have drawn the page anew.",
+        "\n".join(f"- **{status}**: {meaning}" for status, meaning in STATUSES.items()),
+        markdown([["where", "name", "what", "status", "parts"], *map(_line, entries)]),
+        *(section(entry, found) for entry in entries),
+        *_people(root),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _line(entry: Entry) -> list[str]:
+    counts = {
+        status: sum(part.status == status for part in entry.parts)
+        for status in STATUSES
+    }  # fmt: skip
+    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    return [entry.where, f"`{entry.name}`", entry.title, f"**{entry.status()}**", told]
+
+
+def _people(root: Path) -> list[str]:
+    texts = ["## Beyond the paper: labels of people in tables"]
+    for name, title in PEOPLE.items():
+        texts.append(f"### {title}")
+        if not (root / name).is_file():
+            texts.append("Not recorded.")
+            continue
+        record = json.loads((root / name).read_text(encoding="utf-8"))
+        told = provenance_in_words(record, record)
+        texts += [markdown(BENCHES.get("people").table(record)), f"[`{name}`](../{name}). {told}"]
+    return texts
+
+
+def main() -> None:
+    """Note the records, then write the page."""
+    noted = json.dumps(there(in_order()), indent=2) + "\n"
+    write_atomically(NOTED, noted.encode())
+    recorded.cache_clear()
+    written = text()
+    before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    if written != before:
+        write_atomically(PAGE, written.encode())
+    print(f"{PAGE.relative_to(ROOT)}: {'written' if written != before else 'as it was'}")
+
+
+if __name__ == "__main__":
+    main()
