@@ -11,7 +11,6 @@ there.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unlabel.data.cells import amounts_of, holds_amounts, is_number, texts_of
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, DataError, unknown
 from unlabel.files import OWNER_ONLY, write_atomically, writing
@@ -33,9 +33,6 @@ CHOICES = "`missing: mean`, `flag` or `drop`"
 MOST = 32
 #: Where a party keeps its encoding.
 FILE = "encoding.json"
-#: A whole number that a gap in its column turned into a fraction, and how a truth value is written.
-_WHOLE = re.compile(r"([+-]?\d+)\.0+")
-_TRUTH = {"true": "True", "false": "False"}
 
 
 @dataclass(frozen=True)
@@ -139,11 +136,11 @@ class Encoding:
         columns = []
         for name in names:
             series = frame[name]
-            if name not in categories and _holds_amounts(series):
+            if name not in categories and holds_amounts(series):
                 gap = missing == "flag" and bool(series.isna().any())
                 columns.append(Column(name, gap=gap))
                 continue
-            every = _texts(series, where)
+            every = texts_of(series, where)
             if name not in categories:
                 _expect_words(name, every, where)
             texts = [text for text, kept in zip(every, whole, strict=True) if kept]
@@ -182,11 +179,11 @@ class Encoding:
                 raise DataError(f"{where}: {unknown('column', column.name, map(str, frame))}")
             series = frame[column.name]
             if column.categories is None:
-                values = _amounts(series, where)
+                values = amounts_of(series, where)
                 gaps = np.isnan(values)
                 parts.append(column.amounts(values))
             else:
-                texts = _texts(series, where)
+                texts = texts_of(series, where)
                 gaps = np.array([text is None for text in texts], dtype=bool)
                 marks, strange = column.categorise(texts)
                 parts.append(marks)
@@ -282,7 +279,7 @@ def _find_categories(
 
 def _expect_words(name: str, texts: Sequence[str | None], where: str) -> None:
     """Raise where most texts are numbers: a slip of the pen makes no categories of amounts."""
-    strange = [row for row, text in enumerate(texts) if text is not None and not _is_number(text)]
+    strange = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     if 2 * len(strange) < sum(text is not None for text in texts):
         raise DataError(
             f"{where}: feature '{name}' is not numeric in row {strange[0] + 1} ({len(strange)} "
@@ -294,95 +291,13 @@ def _expect_words(name: str, texts: Sequence[str | None], where: str) -> None:
         )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _holds_amounts(series: pd.Series[Any]) -> bool:
-    import pandas as pd
-
-    return bool(pd.api.types.is_numeric_dtype(series))
-
-
 def _gaps(frame: pd.DataFrame, names: Sequence[str], where: str) -> Array:
     """Return which rows miss a value of any of the columns."""
     gaps = np.zeros(len(frame), dtype=bool)
     for name in names:
         series = frame[name]
-        if _holds_amounts(series):
+        if holds_amounts(series):
             gaps |= series.isna().to_numpy()
         else:
-            gaps |= np.array([text is None for text in _texts(series, where)])
+            gaps |= np.array([text is None for text in texts_of(series, where)])
     return gaps
-
-
-def _amounts(series: pd.Series[Any], where: str) -> Array:
-    """Return a column of numbers, NaN where one is missing; truth values are 0 and 1."""
-    if not _holds_amounts(series):
-        held = series.dropna()
-        if not all(isinstance(value, bool | np.bool_) for value in held):
-            raise DataError(
-                f"{where}: feature '{series.name}' is not numeric; it was a column of numbers when "
-                f"the run began."
-            )
-        series = series.astype("boolean")
-    values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    gaps = series.isna().to_numpy()
-    with np.errstate(over="ignore"):  # too large for the models' float32 is reported here
-        bad = ~np.isfinite(values.astype(np.float32)) & ~gaps
-    if bad.any():
-        raise DataError(
-            f"{where}: feature '{series.name}' is missing or not finite in row "
-            f"{int(np.flatnonzero(bad)[0]) + 1} ({int(bad.sum())} rows in all); numbers must be "
-            f"finite and fit the models' float32."
-        )
-    return np.where(gaps, np.nan, values)
-
-
-def _texts(series: pd.Series[Any], where: str) -> list[str | None]:
-    """Return a column of categories as texts in one form, None where one is missing."""
-    import pandas as pd
-
-    kinds = pd.api.types
-    if not (
-        kinds.is_object_dtype(series)
-        or kinds.is_string_dtype(series)
-        or kinds.is_numeric_dtype(series)
-        or isinstance(series.dtype, pd.CategoricalDtype)
-    ):
-        raise DataError(
-            f"{where}: feature '{series.name}' is of type {series.dtype}, neither a number nor a "
-            f"category; write it as one of them or leave it out with `features`."
-        )
-    gaps = series.isna().to_numpy()
-    named: dict[object, str | None] = {}
-    texts: list[str | None] = []
-    for value, gap in zip(series.tolist(), gaps, strict=True):
-        if gap:
-            texts.append(None)
-            continue
-        if not isinstance(value, str | bool | int | float):
-            raise DataError(
-                f"{where}: feature '{series.name}' is not numeric, and holds objects of type "
-                f"{type(value).__name__} in place of categories; leave it out with `features`."
-            )
-        key = (type(value), value)
-        if key not in named:
-            named[key] = _text(value)
-        texts.append(named[key])
-    return texts
-
-
-def _text(value: str | bool | int | float) -> str | None:
-    """Return a category in the one form it has, however its file writes it.
-
-    >>> _text(1), _text(1.0), _text("1.0"), _text(" true "), _text(True), _text("  ")
-    ('1', '1', '1', 'True', 'True', None)
-    """
-    text = str(value).strip()
-    whole = _WHOLE.fullmatch(text)
-    return (whole[1] if whole else _TRUTH.get(text.lower(), text)) or None

@@ -2,8 +2,9 @@
 
 A public set from another domain, or one whose labels are in another order, is met by a model that
 calls most of its samples something else. Let a be the share of n public samples that the model
-calls by their label, b the share of m test rows of the same labels, and c = 1 / labels what
-guessing would reach.
+calls by their label, b the share of m test rows, and c = 1 / labels what guessing would reach.
+Public sets often hold as many samples of each label whatever share of the test rows has it, so each
+label counts in b as much as in a: b is the sum of n_y / n times the share among test rows of y.
 
     doubtful  where a < b - `GAP` - 2 sqrt(b (1 - b) (1 / n + 1 / m))
     useless   where a <= c + (b - c) / 10 + 2 sqrt(c (1 - c) / n),
@@ -11,8 +12,8 @@ guessing would reach.
 
 The roots are how far shares of so few stray by chance; and pictures of something else agree by a
 little more than chance, so a tenth of the way from guessing to the test rows is as good as none of
-it. The second condition spares small sets,
-which stray far; the third one spares a model that itself is nearer to guessing than to knowing.
+it. The second condition spares small sets, which stray far; the third one spares a model that
+itself is nearer to guessing than to knowing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Fit:
     """How often the model calls samples by their label.
 
     public   of the public samples
-    test     of the test rows of the same labels
+    test     of the test rows, with the same shares of labels
     labels   how many labels there are to choose from
     samples  how many public samples
     rows     how many test rows
@@ -59,13 +60,16 @@ class Fit:
         """
         gone = set(past)
         stay = [label for label in range(len(tested.confusion)) if label not in gone]
-        used = torch.isin(labels, torch.tensor(stay, dtype=labels.dtype))
-        test = tested.accuracy_on(stay)
-        if test is None or not used.any() or len(stay) < 2:
+        known = {label: sum(tested.confusion[label]) for label in stay}
+        both = [label for label in stay if known[label]]
+        used = torch.isin(labels, torch.tensor(both, dtype=labels.dtype))
+        if not used.any() or len(stay) < 2:
             return None
         right = (logits[used].argmax(1) == labels[used]).float().mean().item()
-        rows = sum(sum(tested.confusion[label]) for label in stay)
-        return cls(right, test, len(stay), int(used.sum()), rows)
+        found = labels[used].tolist()
+        test = sum(tested.confusion[y][y] / known[y] for y in found) / len(found)
+        rows = sum(known[label] for label in set(found))
+        return cls(right, test, len(stay), len(found), rows)
 
     def doubtful(self) -> bool:
         """Return whether the public set lies far below the test rows.
