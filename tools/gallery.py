@@ -19,6 +19,8 @@ ENDINGS = (".png", ".svg")
 COMMANDS = {
     "demo.svg": "unlabel demo --picture demo.svg",
     "report.png": "unlabel report runs/digits",
+    "paper_parties.png": "make reproduction",
+    "paper_modules.png": "make reproduction",
 }
 IMAGE = re.compile(r"!\[([^\]]+)\]\(([^)]+)\)")
 

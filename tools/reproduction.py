@@ -12,6 +12,7 @@ from typing import Any
 
 from unlabel.bench.comparison_table import markdown
 from unlabel.bench.paper_entry import RECORDED, STATUSES, Entry, in_order, recorded
+from unlabel.bench.paper_figures import FIGURES
 from unlabel.bench.paper_page import provenance_in_words, section
 from unlabel.bench.paper_tables import CITATION
 from unlabel.bench.registry import BENCHES
@@ -59,7 +60,7 @@ def text(root: Path = ROOT) -> str:
         "run, which may only have drawn the page anew.",
         "\n".join(f"- **{status}**: {meaning}" for status, meaning in STATUSES.items()),
         markdown([["where", "name", "what", "status", "parts"], *map(_line, entries)]),
-        *(section(entry, found) for entry in entries),
+        *(piece for entry in entries for piece in (section(entry, found), *_picture(entry, found))),
         *_people(root),
     ]
     return "\n\n".join(parts) + "\n"
@@ -72,6 +73,32 @@ def _line(entry: Entry) -> list[str]:
     }  # fmt: skip
     told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     return [entry.where, f"`{entry.name}`", entry.title, f"**{entry.status()}**", told]
+
+
+def _summaries(entry: Entry, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the summaries of an entry's records, where all are there and a figure joins them."""
+    if entry.name not in FIGURES or any(part.record not in found for part in entry.parts):
+        return {}
+    return {part.name: found[part.record]["summary"] for part in entry.parts}
+
+
+def _picture(entry: Entry, found: dict[str, dict[str, Any]]) -> list[str]:
+    """Return the figure that joins an entry's records."""
+    if not _summaries(entry, found):
+        return []
+    return [f"![{entry.title} ({entry.where})](../{_drawn(entry)})"]
+
+
+def _drawn(entry: Entry) -> str:
+    return f"results/paper_{entry.name}.png"
+
+
+def draw(root: Path = ROOT) -> None:
+    """Draw the figures that join several records."""
+    found = records(in_order(), root)
+    for entry in in_order():
+        if summaries := _summaries(entry, found):
+            FIGURES[entry.name](summaries, root / _drawn(entry))
 
 
 def _people(root: Path) -> list[str]:
@@ -88,10 +115,11 @@ def _people(root: Path) -> list[str]:
 
 
 def main() -> None:
-    """Note the records, then write the page."""
+    """Note the records, then draw the figures and write the page."""
     noted = json.dumps(there(in_order()), indent=2) + "\n"
     write_atomically(NOTED, noted.encode())
     recorded.cache_clear()
+    draw()
     written = text()
     before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
     if written != before:

@@ -22,6 +22,7 @@ from unlabel.bench.measures import read_method
 from unlabel.bench.paper import PaperSettings, planned, run
 from unlabel.bench.paper_aims import aims, missed
 from unlabel.bench.paper_entry import ENTRIES, STATUSES, Entry, Part, Run, in_order, recorded
+from unlabel.bench.paper_figures import VARIANTS, _rate, _variant, draw_parties
 from unlabel.bench.paper_layers import LayersSettings
 from unlabel.bench.paper_layers import run as count_layers
 from unlabel.bench.paper_made import COUNT, SENTENCES, TOPICS, VIEWS, make, sentences
@@ -450,3 +451,24 @@ def test_a_section_has_ours_beside_the_paper_s_and_the_aims() -> None:
 def test_a_command_is_told_without_its_files() -> None:
     told = "unlabel bench x data=a records=/tmp/r.jsonl note=Two ran at once. epochs=3 --out o.json"
     assert command_of({"command": told}) == "unlabel bench x data=a epochs=3"
+
+
+# --- figures that join records ---------------------------------------------------------------
+
+
+def test_the_words_of_a_method_tell_its_variant_and_rate() -> None:
+    words = [*modules().split(","), *modules(0.001).split(",")]
+    assert [_variant(word) for word in words] == [*VARIANTS, *VARIANTS]
+    assert [_rate(word) for word in words] == ["paper's"] * 4 + ["0.001"] * 4
+
+
+def test_a_figure_over_parties_follows_the_methods_that_all_records_have(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    known = {"mean": 90.0, "deviation": 1.0}
+    line = {"retained": known, "forgotten": known, "asr": None}
+    parts = {
+        "8": [{"method": "hidden", **line}],
+        "2": [{"method": "hidden", **line}, {"method": "ssd", **line}],
+    }
+    draw_parties(parts, tmp_path / "parties.png")
+    assert (tmp_path / "parties.png").read_bytes().startswith(b"\x89PNG")

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from unlabel.bench.paper_entry import ENTRIES, Entry, Part, Run, in_order
+from unlabel.bench.paper_figures import FIGURES
 from unlabel.bench.paper_made import make
 from unlabel.bench.paper_page import page
 from unlabel.bench.paper_recipes import GPU
@@ -93,6 +94,9 @@ def run(settings: PaperSettings, say: Say) -> dict[str, Any]:
     }
     if settings.out:
         write_atomically(Path(settings.out).with_suffix(".md"), page(entry, result).encode())
+        if entry.name in FIGURES and can_draw():
+            summaries = {part["part"]: part["result"]["summary"] for part in found}
+            FIGURES[entry.name](summaries, Path(_own(settings.out, "figure")).with_suffix(".png"))
     return result
 
 

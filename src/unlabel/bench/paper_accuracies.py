@@ -20,18 +20,19 @@ from unlabel.bench.paper_recipes import table_methods as methods
 SMALLER = (*("epochs=30", "batch=128", "lr=0.05", "warmup=0.2", "nesterov=true", "augment=crop"),)
 ONE = ("labels=0", "seeds=3")
 HALVES = "columns=label=label,text=text"
+TEST = "text=text,test=banking77_test.csv.gz"
 #: Two methods of the small runs that make images of noise have nothing to do with words.
 SMALL = few_methods("resnet18-cifar10")
 BANKING = Run(
     "banking77",
     "single-label",
     (
-        *("data=banking77_train.csv.gz", f"{HALVES},test=banking77_test.csv.gz", "model=bert"),
-        *("epochs=30", "lr=0.1", few_methods("resnet18-cifar100"), *ONE),
+        *("data=banking77_train.csv.gz", f"columns=label=category,{TEST}", "model=bert"),
+        *("epochs=20", "lr=0.05", few_methods("resnet18-cifar100"), *ONE),
     ),
 )
 BANKING_WANTED = (
-    "Banking77 as banking77_train.csv.gz with columns label and text, banking77_test.csv.gz beside "
+    "Banking77 as banking77_train.csv.gz with columns text and category, its test file beside "
     "it, and an encoder by --set text=weights=FOLDER,frozen=true"
 )
 CIFAR100 = "the folder of CIFAR-100"
@@ -95,6 +96,7 @@ add(
                 possible="stand-in data",
                 record="results/banking77_single.json",
                 table=(1, "resnet18", "cifar100"),
+                reason=f"{FLAT} {MOVED}",
                 wanted=BANKING_WANTED,
             ),
             Part(
@@ -127,8 +129,9 @@ add(
                     "brain-tumor-mri",
                     "single-label",
                     (
-                        *(*SMALLER, "data=brain_tumor_64.npz", "model=resnet18"),
-                        *(methods("resnet18-brain-tumor-mri"), "labels=2", "seeds=3"),
+                        *(*SMALLER, "data=brain_tumor_64.npz", "model=resnet18", "lr=0.003"),
+                        *("epochs=40", few_methods("resnet18-brain-tumor-mri")),
+                        *("labels=2", "seeds=3"),
                     ),
                 ),
                 "ResNet18",
@@ -137,6 +140,7 @@ add(
                 possible="reproduced",
                 record="results/brain_tumor_single.json",
                 table=(1, "resnet18", "brain mri"),
+                reason=f"{FLAT} `mask`, which changes no weights, has a lower ASR still.",
                 wanted="Brain Tumor MRI as an .npz file of images with `test_in_train`",
                 official="brain-tumor-mri",
             ),
@@ -191,7 +195,7 @@ add(
                     "dbpedia",
                     "single-label",
                     (
-                        *("data=dbpedia14k.csv.gz", HALVES, "model=bert", "epochs=20", "lr=0.1"),
+                        *("data=dbpedia14k.csv.gz", HALVES, "model=bert", "epochs=20", "lr=0.05"),
                         *(few_methods("mixtext-yahoo"), "labels=6", "seeds=3"),
                     ),
                 ),
@@ -201,6 +205,7 @@ add(
                 possible="stand-in data",
                 record="results/dbpedia_single.json",
                 table=(1, "mixtext", "yahoo"),
+                reason=f"{FLAT} {MOVED}",
                 wanted=(
                     "DBpedia topics as dbpedia14k.csv.gz with columns label and text, and an "
                     "encoder by --set text=weights=FOLDER,frozen=true"
@@ -241,13 +246,18 @@ add(
             ),
             _cifar100("cifar100", "resnet18", "two-label"),
             Part(
-                Run("banking77", "two-label", (*BANKING.words, "labels=0,2")),
+                Run(
+                    "banking77",
+                    "two-label",
+                    (*BANKING.words, few_methods("two-label-resnet18-cifar100"), "labels=0,2"),
+                ),
                 "ResNet18",
                 "CIFAR-100",
                 "Banking77, questions of bank customers, 77 intents, an encoder of texts",
                 possible="stand-in data",
                 record="results/banking77_two.json",
                 table=(2, "resnet18", "cifar100"),
+                reason=f"{FLAT} {MOVED}",
                 wanted=BANKING_WANTED,
             ),
             Part(
@@ -276,7 +286,11 @@ add(
         (
             _cifar100("cifar100", "resnet18", "four-label"),
             Part(
-                Run("banking77", "four-label", (*BANKING.words, "labels=0,2,5,7")),
+                Run(
+                    "banking77",
+                    "four-label",
+                    (*BANKING.words, few_methods("four-label-resnet18-cifar100"), "labels=0,2,5,7"),
+                ),
                 "ResNet18",
                 "CIFAR-100",
                 "Banking77, questions of bank customers, 77 intents, an encoder of texts",
