@@ -33,7 +33,7 @@ ROOT = Path(__file__).parent.parent
 ELSEWHERE = {"tutorial.md"}
 PAGES = [
     *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
-    *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in ELSEWHERE),
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^# (\S+\.\w+)\n")
@@ -52,7 +52,7 @@ def write_tables(folder: Path) -> None:
     host.to_csv(folder / "host_new.csv", index=False)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
     write_tables(tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -38,6 +38,15 @@ NO_DATA = (
     "Models to compare with are trained where all parties' data lies, and in a federation every "
     "party keeps its own; leave --retrained out."
 )
+PEOPLE = (
+    "An audit judges the forgetting of whole labels, and a report shows an audit; what became of "
+    "people's labels `unlabel forget` has said"
+)
+#: What to do instead, by the state of the request.
+NEXT_FOR_PEOPLE = {
+    "staged": "decide by that, with `unlabel commit` or `unlabel rollback`.",
+    "committed": "`unlabel certificate` has every party sign what it did.",
+}
 NEEDS_FOLDER = "An audit compares versions, which a federation in memory does not keep."
 
 
@@ -104,10 +113,7 @@ def audit(
         raise ForgetError(f"The last request was rolled back, or was about nothing. {NOTHING}")
     names = tuple(str(name) for name in note.get("labels", ()))
     if not names:
-        raise ForgetError(
-            "An audit judges the forgetting of whole labels; for people, `unlabel forget` itself "
-            "says what became of their labels."
-        )
+        raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
     labels = tuple(federation.labels.index(name) for name in names)
     limits = demand or federation.config.audit
     models = _models(federation, case, labels)

@@ -485,9 +485,7 @@ def _public(
                 federation.config, Path(path), holdings.names, holdings.encodings
             )
         else:
-            features, ids = read_unlabelled(
-                federation.config, Path(path), holdings.names, holdings.encodings
-            )
+            features, ids = read_unlabelled(federation.config, Path(path), holdings.encodings)
             labels = torch.zeros(len(ids), dtype=torch.int64)
         federation.hand_over("public", features)
         rows = torch.arange(len(labels))

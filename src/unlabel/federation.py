@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import torch
 
 from unlabel import auditing, erasure
@@ -38,7 +37,8 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
-from unlabel.train.loading import match_tables, new_features, table_features
+from unlabel.train.loading import match_tables, table_features
+from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
 from unlabel.train.settings import check_batch
 
@@ -186,7 +186,7 @@ class Federation:
         federation = cls(holdings, active, passives, path)
         if path is not None and federation.notes:
             text = "".join(f"{note}\n" for note in federation.notes)
-            write_atomically(path / ACTIVE / "notes.txt", text.encode(), mode=0o600)
+            write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
         return federation
 
     @classmethod
@@ -407,9 +407,8 @@ class Federation:
             return replace(found, notes=tuple(n for table in new.values() for n in table.notes()))
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
-        features = new_features(self.config, str(data))
-        ids = np.arange(len(next(iter(features.values())))).astype(str)
-        return self._predict(ids, features)
+        given = new_rows(self.config, str(data))
+        return replace(self._predict(given.ids, given.features), notes=given.notes)
 
     def _change(self, changes: Mapping[str, Any]) -> None:
         """Change settings of the loop; the others are built into the parties already."""

@@ -49,6 +49,14 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
             raise
 
 
+def write_shared(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a file of a cache that another process may be writing now; the last one stays."""
+    own = path.with_name(f"{os.getpid()}-{path.name}")
+    write_atomically(own, data, mode)
+    with writing(path):
+        own.replace(path)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder as durable as the files they point to."""
     handle = os.open(folder, os.O_RDONLY)

@@ -22,7 +22,7 @@ LONGEST_NAME = 255
 PARTY_FILES = {
     "alignment.safetensors",
     "encoding.json",
-    "notes.txt",
+    "data-notes.txt",
     "audit.json",
     "retrained",
     "versions",

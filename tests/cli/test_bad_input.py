@@ -46,7 +46,7 @@ def refused(*words: object) -> str:
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--data", "digit"), "Unknown dataset 'digit'. Did you mean 'digits'? Known: cifar10,"),
+        (("--data", "digit"), "Unknown dataset 'digit'. Did you mean 'digits'? Known: brain-"),
         (("--data", "mine.npz"), "mine.npz' does not exist: check the path"),
         (("--model", "convet"), "Unknown bottom model 'convet'. Did you mean 'convnet'?"),
         (("--top", "liner"), "Unknown top model 'liner'. Did you mean 'linear'? Known: fc3"),

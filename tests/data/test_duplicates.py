@@ -150,7 +150,7 @@ def test_notes_reach_the_person_who_trains_and_stay_with_the_active_party(
         "Label 'common' has 32 training rows but 'rare' only 8",
     ]
     assert all(f"Note: {note}\n" in said.err for note in notes)
-    assert (run / "active/notes.txt").read_text().splitlines() == notes
+    assert (run / "active/data-notes.txt").read_text().splitlines() == notes
     again = Federation.open(run)
     assert list(again.notes) == notes
     assert again.config.pictures == Pictures(size=8)
@@ -167,5 +167,5 @@ def test_balance_and_even_labels_leave_nothing_to_say(tmp_path: Path) -> None:
         train=TrainSettings(epochs=1, batch=8, balance=True),
     )
     assert Federation.create(config, tmp_path / "run").notes == ()
-    assert not (tmp_path / "run/active/notes.txt").exists()
+    assert not (tmp_path / "run/active/data-notes.txt").exists()
     assert load_dataset("digits").notes == ()

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from unlabel.data import Columns, Features, Scaling, load_dataset, read_table
-from unlabel.data.encoding import FILE, MOST, Column, Encoding, Missing, kept_encoding
+from unlabel.data.encoding import FILE, MOST, Encoding, Missing, kept_encoding
+from unlabel.data.marks import Column
 from unlabel.data.sheets import load_sheet_rows, sheet_encoding
 from unlabel.errors import CheckpointError, DataError
 
@@ -304,7 +305,7 @@ def test_new_rows_of_a_sheet_need_no_label_and_the_runs_own_categories(tmp_path:
     columns = Columns(label="y", split="part", id="key", missing="mean")
     encoding = sheet_encoding(tmp_path / "people.csv", columns)
     rows = load_sheet_rows(tmp_path / "new.csv", columns, encoding)
-    assert rows.tolist() == [[0, 0, 1, 20], [0, 0, 0, 21]]
+    assert rows.values.tolist() == [[0, 0, 1, 20], [0, 0, 0, 21]]
 
 
 def test_a_sheet_names_a_column_that_is_not_there(tmp_path: Path) -> None:

@@ -73,7 +73,9 @@ def test_missing_columns_are_named(tmp_path: Path) -> None:
 
 def test_new_texts_need_no_labels(tmp_path: Path) -> None:
     frame().drop(columns="topic").to_csv(tmp_path / "new.csv", index=False)
-    assert load_sheet_texts(tmp_path / "new.csv", COLUMNS).tolist() == TEXTS
+    texts = load_sheet_texts(tmp_path / "new.csv", COLUMNS).texts
+    assert texts is not None
+    assert texts.tolist() == TEXTS
 
 
 def test_no_id_means_that_one_is_missing(tmp_path: Path) -> None:

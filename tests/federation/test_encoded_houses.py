@@ -13,10 +13,11 @@ import torch
 
 from unlabel import Federation
 from unlabel.data import ACTIVE
-from unlabel.data.encoding import FILE, kept_encoding
+from unlabel.data.encoding import FILE, Encoding, kept_encoding
+from unlabel.data.marks import Column
 from unlabel.operate import connect
 from unlabel.operate.connect import connected, keep_table
-from unlabel.operate.house import House, open_house
+from unlabel.operate.house import House, keep_unsettled, open_house, settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.provision import provision
 from unlabel.train import RunConfig
@@ -146,3 +147,16 @@ def _kept(home: Path) -> object:
     found = kept_encoding(home)
     assert found is not None
     return found.columns
+
+
+def test_a_wrong_table_leaves_a_trained_house_as_it_was(tmp_path: Path) -> None:
+    encoding = Encoding("refuse", (Column("state", ("bilby", SECRET)),))
+    keep_unsettled(encoding, tmp_path)
+    assert settled_encoding(tmp_path) is None
+    assert kept_encoding(tmp_path) == encoding
+    keep_unsettled(Encoding(), tmp_path)  # another table, of numbers alone
+    assert kept_encoding(tmp_path) is None
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions" / "1.json").write_text("{}")
+    keep_unsettled(encoding, tmp_path)  # trained on numbers, and then shown a wrong table
+    assert kept_encoding(tmp_path) is None

@@ -155,6 +155,31 @@ def test_retraining_is_to_the_bit_a_training_that_never_met_the_label(
     expect_same(model_states(fed), met)
 
 
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("recipe", [{"mixup": 0.4}, {"late": 2}, {}])
+def test_retraining_repeats_how_the_training_mixed_weighed_and_waited(
+    recipe: dict[str, Any], weighed: bool
+) -> None:
+    def made(**train: Any) -> Federation:
+        fed = federation("table", 2, True, **train)
+        if weighed:
+            shares = torch.linspace(1, 3, LABELS)
+            fed.active.lesson = replace(fed.active.lesson, weights=shares)
+        return fed
+
+    fed, never = made(**recipe), made(**recipe)
+    fed.train()
+    forget(fed, (1,), Retrain())
+    never.forgotten = Forgotten(labels=(1,))
+    never.train()
+    expect_same(model_states(fed), model_states(never))
+    plain = federation("table", 2, True)
+    plain.train()
+    forget(plain, (1,), Retrain())
+    one, other = model_states(fed)["active"], model_states(plain)["active"]
+    assert all(torch.equal(one[key], other[key]) for key in one) == (not recipe and not weighed)
+
+
 def model_states(fed: Federation) -> dict[str, dict[str, Tensor]]:
     own = {"active": fed.active.model_state()}
     found = {**own, **{n: p.bottom.model_state() for n, p in fed.passives.items()}}

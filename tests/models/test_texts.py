@@ -89,7 +89,8 @@ def test_a_model_of_amounts_reads_no_words(bottom: str) -> None:
     [
         ({"layers": 0}, "`layers` of texts to be at least 1 but got 0"),
         ({"length": 0}, "`length` of texts"),
-        ({"vocabulary": 3}, "`vocabulary` of texts to be above 3 but got 3"),
+        ({"vocabulary": 3}, "`vocabulary` of texts to be above 3 .* but got 3"),
+        ({"vocabulary": 2**24 + 1}, "and up to 16777216 but got 16777217"),
         ({"frozen": True}, "Expected `weights` of a pretrained encoder"),
     ],
 )
@@ -275,6 +276,25 @@ def test_broken_files_are_named(folder: Path) -> None:
         read_texts("bert", TEXTS, settings)
 
 
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"hidden_size": None}, "expected 'hidden_size' in its config.json .* but got 'None'"),
+        ({"num_hidden_layers": "three"}, "'num_hidden_layers' in .* but got 'three'"),
+        ({"vocab_size": 0}, "'vocab_size' in its config.json to be a whole number from 1"),
+        ({"num_attention_heads": 5}, "An encoder of this shape cannot be built"),
+        ({"hidden_act": "none such"}, "An encoder of this shape cannot be built"),
+    ],
+)
+def test_a_shape_that_cannot_be_is_named(
+    tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    folder = write_encoder(tmp_path / "odd", config={**SHAPE, **changed})
+    text = TextSettings(weights=str(folder), length=8)
+    with pytest.raises(ModelError, match=message):
+        build_bottom("bert", (8,), text=text)
+
+
 def test_weights_of_another_shape_are_refused(folder: Path) -> None:
     state = load_file(folder / "model.safetensors")
     name = "encoder.layer.1.output.dense.weight"
@@ -341,6 +361,17 @@ def test_frozen_features_are_the_mean_states(folder: Path) -> None:
     assert not any(isinstance(part, Encoder) for part in head.modules())
     assert embedding_width(head, (32,)) == 128
     assert torch.equal(read_texts("mlp", TEXTS, settings), features)  # amounts, for any model
+
+
+def test_features_of_a_text_are_the_same_whatever_is_read_beside_it(folder: Path) -> None:
+    text = TextSettings(weights=str(folder), length=16, frozen=True)
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(4, 12, (200, 16), generator=generator)
+    lengths = torch.randint(1, 17, (200, 1), generator=generator)
+    tokens[torch.arange(16) >= lengths] = 0
+    every = encode(tokens, text)
+    for some in (torch.arange(1, 200, 3), torch.arange(7), torch.tensor([150])):
+        assert torch.equal(encode(tokens[some], text), every[some])
 
 
 def test_features_are_kept_for_their_owner_alone(

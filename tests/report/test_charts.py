@@ -55,6 +55,22 @@ def test_models_differ_in_shape() -> None:
     assert len(re.findall(r"<rect", drawn)) == 2
 
 
+def test_a_long_name_goes_on_in_the_next_line_and_moves_what_is_below() -> None:
+    names = ("short", "passive-1: rows that moved together (area under the curve)", "x" * 400)
+    rows = [Row(name, (Mark("forgotten", 0.5),)) for name in names]
+    drawn = dot_rows("k", "t", "a", rows)
+    texts = re.findall(r'<text class="name"[^>]* y="([\d.]+)"[^>]*>([^<]*)<', str(drawn))
+    lines = [words for _, words in texts]
+    assert lines[0] == names[0]
+    assert " ".join(lines[1:3]) == names[1]
+    assert lines[5].endswith("…")
+    assert len(lines) == 1 + 2 + 3
+    # A mark lies below the last line of its name and above the next name.
+    feet = [float(y) for y, _ in texts]
+    marks = [y for (y,) in numbers(drawn, "circle", "mark m-forgotten", "cy")]
+    assert feet[0] < marks[0] < feet[1] < feet[2] < marks[1] < feet[3] < feet[5] < marks[2]
+
+
 def test_bars_are_as_long_as_their_shares() -> None:
     rows = [
         Row("a", (Mark("forgotten", 0.25), Mark("retrained", 1.0))),

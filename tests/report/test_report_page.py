@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import tomllib
 from collections import Counter
@@ -21,7 +22,8 @@ from unlabel.audit import LEVELS, Finding, Verdict
 from unlabel.audit.pictures import picture_data
 from unlabel.report import page as page_file
 from unlabel.report import words
-from unlabel.report.page import page
+from unlabel.report.certificate import depth
+from unlabel.report.page import CHAPTERS, page
 
 HOUSE = Path(page_file.__file__).parent
 OURS = ("words", "drawing", "charts", "chapter", "page", "reading")
@@ -131,6 +133,43 @@ def test_the_three_places_follow_the_level(level: Any, steps: list[str]) -> None
     assert words.HEADLINES[level] in text
     assert all(sentence in text for sentence in words.NOT_MEANT[level])
     assert ("NOT reached." in text) == (level in ("none", "output"))
+
+
+def probed(*parties: str) -> Verdict:
+    """Return a verdict whose linear probe looked at the bottoms of some parties."""
+    found = verdicts.full()
+    probe = json.loads(json.dumps(found.measures["probe-linear"]))
+    probe["values"]["forgotten"]["detail"] = {"parties": {p: {"value": 0.9} for p in parties}}
+    return replace(found, measures={**found.measures, "probe-linear": probe})
+
+
+def test_the_label_holders_own_bottom_is_no_partners_model() -> None:
+    text = said(probed("active", "shop"))
+    assert "partners' models" not in text
+    assert "Forgotten in the answers and in the label holder's top model" in text
+    assert "The models of the features, the label holder's own among them, can still" in text
+    places = [step.place for step in page_file.ladder(probed("active", "shop"))]
+    assert places == ["The answers", "The label holder's top model", "The models of the features"]
+    stated = depth("top", probed("active", "shop").measures)["words"]
+    assert stated.startswith("Forgotten in the answers and in the label holder's top model.")
+    # A label holder without features has one model, and the others are the partners'.
+    places = [step.place for step in page_file.ladder(probed("bank", "shop"))]
+    assert places == ["The answers", "The label holder's model", "The partners' models"]
+    stated = depth("top", probed("bank", "shop").measures)["words"]
+    assert stated.startswith("Forgotten in the answers and in the label holder's model.")
+
+
+def test_a_picture_of_bars_has_bars_in_its_legend() -> None:
+    chapters = {chapter(verdicts.full()).key: chapter(verdicts.full()) for chapter in CHAPTERS}
+    for key, tags in (("destination", {"rect"}), ("accuracy", {"circle", "polygon"})):
+        signs = [page_file.sign(name) for name, _ in chapters[key].signs]
+        assert {re.findall(r"<(\w+) ", str(drawn))[1] for drawn in signs} == tags
+        classes = [re.search(r'class="(bar|mark) (m-\w+)"', str(drawn)) for drawn in signs]
+        assert [found and found[2] for found in classes] == [
+            "m-original",
+            "m-forgotten",
+            "m-retrained",
+        ]
 
 
 def test_a_place_that_could_not_be_judged_is_not_known() -> None:

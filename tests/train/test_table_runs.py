@@ -15,11 +15,12 @@ import torch
 from unlabel import Federation
 from unlabel.cli.slots import run_slot
 from unlabel.configfile import read_config
+from unlabel.data import Columns
 from unlabel.data.encoding import FILE
 from unlabel.errors import DataError, ForgetError, PartyRefused
-from unlabel.forget import METHODS
+from unlabel.forget import METHODS, read_unlabelled
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.train import RunConfig
+from unlabel.train import RunConfig, TrainSettings
 
 PEOPLE = 400
 SECRET = "HIV-positive"
@@ -231,6 +232,24 @@ def test_a_public_set_is_read_with_the_runs_categories(
     assert values[:, 1:].tolist() == [[0, 1, 0, 0]] * len(cold)
 
 
+def test_public_rows_that_the_model_names_need_no_label(
+    trained: Path, run: Path, tmp_path: Path
+) -> None:
+    config, public = Federation.open(run).config, tmp_path / "public"
+    public.mkdir()
+    for name in ("shop", "clinic"):
+        pd.read_csv(trained / f"{name}.csv").tail(9).to_csv(public / f"{name}.csv", index=False)
+    held = Federation.open(run).holdings
+    features, ids = read_unlabelled(config, public, held.encodings)
+    assert sorted(ids) == [f"p{n}" for n in range(391, 400)]
+    assert {name: part.shape for name, part in features.items()} == {
+        name: part.shape for name, part in held.features.items()
+    }
+    (public / "clinic.csv").unlink()
+    with pytest.raises(DataError, match=r"has no table 'clinic.csv'"):
+        read_unlabelled(config, public, held.encodings)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -289,3 +308,36 @@ def test_a_slot_about_one_of_two_labels_keeps_nothing(run: Path) -> None:
     slot = run_slot(federation, ["class 0"])
     assert (slot.kept, "1 would be, 'class 1'" in slot.why) == (False, True)
     assert all(torch.equal(value, before[name]) for name, value in weights(federation).items())
+
+
+# --- a run of one file ---------------------------------------------------------------------
+
+
+def test_rows_of_one_file_go_by_their_ids_from_training_to_a_request(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    frame = pd.DataFrame({"key": np.arange(1, 301), "age": rng.normal(y, 0.3), "y": y})
+    frame["job"] = np.where(rng.random(300) < 0.5, "cook", "nurse")
+    frame.loc[[3, 40], "age"] = np.nan
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    columns = Columns(label="y", id="key", missing="drop")
+    train = TrainSettings(epochs=2, lr=0.05)
+    fed = Federation.create(
+        RunConfig(data=str(tmp_path / "people.csv"), columns=columns, train=train), tmp_path / "run"
+    )
+    fed.train()
+    labels = frame.set_index("key")["y"]
+    assert len(fed.holdings.ids) == 298
+    for row, name in enumerate(fed.holdings.ids.tolist()):
+        assert int(labels[int(name)]) == fed.holdings.labels[row]
+    frame.loc[0, "job"] = "judge"
+    frame.drop(columns="y").head(6).to_csv(tmp_path / "new.csv", index=False)
+    found = Federation.open(tmp_path / "run").predict(data=str(tmp_path / "new.csv"))
+    assert found.ids.tolist() == ["1", "2", "3", "5", "6"]
+    assert found.notes[0].startswith("1 values of 'job' are of categories")
+    person = str(fed.holdings.ids[fed.holdings.rows.train[-1]])
+    outcome = fed.forget(ids=[person])
+    assert outcome.result.labels == ()
+    outcome.rollback()
+    with pytest.raises(ForgetError, match="'4'"):
+        fed.forget(ids=["4"])  # a row that was dropped, and no other in its place

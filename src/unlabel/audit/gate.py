@@ -220,7 +220,7 @@ def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) 
     if ruling != "fail" and 2 * error > UNSURE:
         ruling = "unknown"
     sentence = (
-        f"The embeddings of {whose} know {_percent(known.value)} +- {_percent(2 * error)} of what "
+        f"The embeddings of {whose} know {_percent(known.value)} ± {_percent(2 * error)} of what "
         f"the original knew beyond retrained models."
     )
     return Finding("deep", name, ruling, sentence)

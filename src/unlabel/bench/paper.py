@@ -64,7 +64,8 @@ def run(settings: PaperSettings, say: Say) -> dict[str, Any]:
         return _all(settings, say)
     entry = ENTRIES.get(settings.entry)
     runs = planned(entry, settings)
-    started, found = time.monotonic(), []
+    started = time.monotonic()
+    found: list[dict[str, Any]] = []
     for one in runs:
         begun = time.monotonic()
         bench = BENCHES.get(one.bench)

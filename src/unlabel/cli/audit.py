@@ -22,8 +22,8 @@ from unlabel.errors import SettingsError, unknown
 MEANING = {
     "none": "The predictions still show the label or its training rows, or the rest was damaged.",
     "output": "The label is no longer predicted. The models may know it as before.",
-    "top": "The active party's model has lost the label. The partners' models may know it.",
-    "deep": "The partners' models have lost it too, as far as our probes can see.",
+    "top": "The active party's top model has lost the label. The bottom models may know it.",
+    "deep": "The bottom models have lost it too, as far as our probes can see.",
 }
 #: What decides first among findings of one measure, and how each is shown.
 STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim"}

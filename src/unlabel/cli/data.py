@@ -10,6 +10,12 @@ from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.data import SOURCES
 from unlabel.errors import DataError
 
+#: What the list cannot name.
+ALSO = (
+    "own copy: get it yourself and name its folder with --folder (`unlabel data fetch NAME` says "
+    "where from). Also: any .npz, .csv or .parquet file, and a table a party (see the README)."
+)
+
 app = typer.Typer(help="List and fetch the built-in datasets.", no_args_is_help=True)
 
 
@@ -32,8 +38,9 @@ def list_(json: Json = False) -> None:
     rows = [["name", "here", "about"]]
     for name, source in found.items():
         state = "yes" if source.ready() else "fetch" if source.fetch else "own copy"
-        rows.append([name, state, source.about])
-    print_table("Datasets", rows, "Also: any .npz file, and your own tables (see the README).")
+        # The column before says so.
+        rows.append([name, state, source.about.removesuffix(" (own copy)")])
+    print_table("Datasets", rows, ALSO)
 
 
 @app.command()

@@ -30,7 +30,9 @@ def commit(
         request = opened.lasting(lambda: erasure.commit_once(opened, waiting, force=force))
     _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)
     if not json:
-        messages.print(f"Old weights are still on disk. Next: unlabel purge {target}")
+        messages.print(
+            f"Old weights are still on disk. Next: unlabel purge {target}", soft_wrap=True
+        )
 
 
 def rollback(run: Run = None, federation: Far = None, json: Json = False) -> None:
@@ -61,6 +63,8 @@ def purge(run: Run = None, federation: Far = None, json: Json = False) -> None:
         target,
         json,
     )
+    if not json:
+        messages.print(f"Next: unlabel certificate {target}", soft_wrap=True)
 
 
 def recover(run: Run = None, federation: Far = None, json: Json = False) -> None:

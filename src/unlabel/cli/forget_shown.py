@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rich.text import Text
+
 from unlabel.cli.output import messages, percent, print_json, print_table
 from unlabel.forget import Change, Method, Mode, Request, Result, Task
 from unlabel.words import amount
@@ -42,9 +44,32 @@ def explain(task: Task, request: Request, name: str, method: Method, *, json: bo
     if json:
         print_json(found)
         return
-    found["privacy"] = told.guarantee(len(task.names)) if told is not None else "nothing is proved"
-    rows = [["what", "would be"], *([k.replace("_", " "), str(v)] for k, v in found.items())]
+    proved = told.guarantee(len(task.names)) if told is not None else "none"
+    rows = [["what", "would be"], *_would_be(found), ["proved bound", proved]]
     print_table("Dry run: nothing was changed", rows)
+
+
+def _would_be(found: dict[str, Any]) -> list[list[str]]:
+    """Return what would be done, in words; what has no part in this request is left out."""
+    people = found["people"]
+    whom = ["labels", ", ".join(found["labels"])] if not people else ["people", str(people)]
+    rows = [["method", found["method"]], ["mode", found["mode"]], whom]
+    if people:
+        rows.append(["cover", f"{found['cover']} rows" if found["cover"] else "none"])
+    if found["few_shot"]:
+        kinds = f"{found['few_shot']} of the label, {found['retained_samples']} of others"
+        rows.append(["samples", kinds])
+    if found["public_samples"]:
+        rows.append(["public samples", f"{found['public_samples']}, of all labels alike"])
+    rows.append(["public", found["public"]])
+    if found["disclosed"]:
+        rows.append(["disclosed", "yes: the public samples are training rows"])
+    if found["duplicates"]:
+        rows.append(["duplicates", f"{found['duplicates']}, left out"])
+    if found["suspects"]:
+        named = ", ".join(f"{s['id']} ({s['score']:.2f})" for s in found["suspects"])
+        rows.append(["suspects", named])
+    return [*rows, ["partners learn", found["tells_partners"]]]
 
 
 def show(
@@ -73,10 +98,11 @@ def show(
     print_table(f"{what[0].upper()}{what[1:]}: before and after", rows, used)
     if result.still_known:
         left = percent(result.forgotten_accuracy.after)
-        messages.print(
-            f"[bold]Not forgotten[/bold]: {left} of the test rows are still called by the label. "
+        sentence = (
+            f": {left} of the test rows are still called by the label. "
             f"Roll back and try another setting or method."
         )
+        messages.print(Text.assemble(("Not forgotten", "bold"), sentence), soft_wrap=True)
     if result.drift_share is not None:
         messages.print(f"{percent(result.drift_share)} of it is drift of the normalisation.")
     if result.suspects:
@@ -89,27 +115,33 @@ def show(
         messages.print(f"Careful: {result.warning}")
     if result.disclosed:
         messages.print("The public samples are training rows, so partners learn who they are.")
-    messages.print(f"Mode {result.mode}: {MODES[method.mode()]}.")
-    messages.print(f"Partners learn: {result.tells_partners}.")
+    messages.print(f"Mode {result.mode}: {MODES[method.mode()]}.", soft_wrap=True)
+    messages.print(f"Partners learn: {result.tells_partners}.", soft_wrap=True)
     told = method.account()
     for sentence in told.sentences(len(labels)) if told is not None else []:
         messages.print(sentence)
     total = (result.privacy or {}).get("total")
     if told is not None and total and total["information"] != told.information:
         messages.print(total["sentence"])
+    messages.print(_next(result, run, committed=committed), soft_wrap=True)
+
+
+def _next(result: Result, run: object, *, committed: bool) -> Text:
+    """Return what to do now; people have no audit, so theirs is decided by the table above."""
     if result.failed:
-        messages.print(f"[bold]Failed[/bold]: {result.failed} Next: unlabel rollback {run}")
-        return
+        said = f": {result.failed} Next: unlabel rollback {run}"
+        return Text.assemble(("Failed", "bold"), said)
     if result.control:
-        messages.print(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
-        return
+        return Text(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
     if committed:
-        messages.print(f"Committed. Next: unlabel purge {run}")
-    else:
-        messages.print(
-            f"Staged. Next: unlabel audit {run}, then unlabel commit {run}, "
-            f"or unlabel rollback {run}"
+        return Text(f"Committed. Next: unlabel purge {run}, then unlabel certificate {run}")
+    undo = f"or unlabel rollback {run}"
+    if result.people:
+        return Text(
+            f"Staged. People have no audit. Next: unlabel commit {run}, "
+            f"then unlabel certificate {run}, {undo}"
         )
+    return Text(f"Staged. Next: unlabel audit {run}, then unlabel commit {run}, {undo}")
 
 
 def _both(change: Change) -> list[str]:

@@ -15,14 +15,11 @@ def methods(json: Json = False) -> None:
     if json:
         print_json({"methods": found})
         return
-    heads = ("name", "mode", "about", "needs", "discloses")
-    print_table(
-        "Methods",
-        [
-            ["method", "mode", "what it does", "needs", "what partners learn"],
-            *([str(facts[head]) for head in heads] for facts in found),
-        ],
-    )
+    rows = [["method", "mode", "needs", "what it does, and what partners learn"]]
+    for facts in found:
+        does = f"{facts['about']}\nPartners learn: {facts['discloses']}"
+        rows.append([facts["name"], facts["mode"], facts["needs"], does])
+    print_table("Methods", rows, lines=True)
 
 
 def _facts(name: str) -> dict[str, Any]:

@@ -27,20 +27,36 @@ def print_json(result: dict[str, Any]) -> None:
     typer.echo(json.dumps(result, indent=2))
 
 
-def print_table(title: str, rows: Sequence[Sequence[str]], caption: str | None = None) -> None:
+def print_table(
+    title: str, rows: Sequence[Sequence[str]], caption: str | None = None, *, lines: bool = False
+) -> None:
     """Print rows as a table; the first is the heading, and a [label] stays as it is."""
     plain = [[Text(cell) for cell in row] for row in rows]
-    results.print(make_table(title, plain, caption))
+    results.print(make_table(title, plain, caption, lines=lines))
 
 
 def make_table(
-    title: str, rows: Sequence[Sequence[str | Text]], caption: str | None = None
+    title: str,
+    rows: Sequence[Sequence[str | Text]],
+    caption: str | None = None,
+    *,
+    lines: bool = False,
 ) -> Table:
-    """Return rows as a table; the first is the heading, and columns with figures lie right."""
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
+    """Return rows as a table; the first is the heading, and columns with figures lie right.
+
+    lines  draw one between rows, where rows are higher than a line
+    """
+    table = Table(
+        title=title,
+        caption=caption,
+        title_justify="left",
+        caption_justify="left",
+        show_lines=lines,
+    )
     for index, heading in enumerate(rows[0]):
-        texts = [row for row in rows[1:] if str(row[index])[:1].isalpha()]
-        left = index == 0 or len(texts) > len(rows) / 2
+        said = [str(row[index]) for row in rows[1:] if str(row[index]) != "-"]
+        texts = [cell for cell in said if cell[:1].isalpha()]
+        left = index == 0 or len(texts) > len(said) / 2
         table.add_column(heading, justify="left" if left else "right")
     for row in rows[1:]:
         table.add_row(*row)

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from jinja2 import TemplateError
 
 from unlabel import erasure
 from unlabel.audit import Verdict
+from unlabel.auditing import NEXT_FOR_PEOPLE, PEOPLE
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.target import Far, Run, Target
 from unlabel.configfile import read_run_config
 from unlabel.data import ACTIVE
-from unlabel.errors import RunError, UnlabelError
+from unlabel.errors import ForgetError, RunError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
+from unlabel.forget import Transaction
 from unlabel.party import LedgerEntry
 from unlabel.report.page import page
 from unlabel.report.reading import purge_times, read_verdict, state_since
@@ -61,8 +63,10 @@ def report(
 
 def write_report(run: Path, target: Path) -> tuple[Verdict, str]:
     """Write the page of a run's last audit; return what it shows, and what could not be read."""
-    verdict = read_verdict(run / AUDIT)
     ledgers, trouble = _ledgers(run)
+    if not (run / AUDIT).exists():
+        _expect_labels(run, ledgers.get(ACTIVE, []))
+    verdict = read_verdict(run / AUDIT)
     # It may have been decided on since it was audited.
     state = state_since(ledgers.get(ACTIVE, []), verdict.request, verdict.state)
     verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
@@ -84,6 +88,29 @@ def write_report(run: Path, target: Path) -> tuple[Verdict, str]:
     # It names what was forgotten, so nobody else is to read it.
     write_atomically(target, text.encode(), mode=0o600)
     return verdict, trouble
+
+
+def _expect_labels(run: Path, entries: Sequence[LedgerEntry]) -> None:
+    """Raise where the last request is about people, of which there will never be an audit."""
+    waiting = _waiting(run)
+    if waiting is not None:
+        about, state = waiting["note"], "staged"
+    else:
+        about = next((e.note for e in reversed(entries) if e.event == "commit"), {})
+        state = "committed"
+    if "people" in about:
+        raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[state]}")
+
+
+def _waiting(run: Path) -> Mapping[str, Any] | None:
+    """Return the facts of the request that waits to be decided, where the parties are at hand."""
+    try:
+        if read_run_config(run).is_far():
+            return None
+        opened = Federation.open(run, recovering=True, resume=True)
+        return Transaction(opened.active).staged()
+    except UnlabelError:
+        return None  # what is wrong with the run is said where it matters
 
 
 def _ledgers(run: Path) -> tuple[Mapping[str, list[LedgerEntry]], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
@@ -13,6 +14,12 @@ from unlabel.cli.output import Json, print_json, print_table
 from unlabel.cli.target import Far, Run, Target
 from unlabel.errors import SettingsError, unknown
 from unlabel.party import LedgerEntry
+from unlabel.report.words import moment
+
+#: SHA-256 in hexadecimal, of which a few letters tell one from another.
+DIGEST = re.compile("[0-9a-f]{64}")
+#: Entries of a list that are shown; --json has them all.
+LISTED = 8
 
 
 def status(run: Run = None, federation: Far = None, json: Json = False) -> None:
@@ -65,19 +72,13 @@ def ledger(
     if json:
         print_json({"party": party, "entries": [asdict(e) for e in entries], **target.json()})
         return
-    rows = [["line", "at", "event", "request", "note", "hash"]]
-    rows += [
-        [
-            str(e.index),
-            e.at,
-            e.event,
-            e.request,
-            ", ".join(f"{k}: {_short(v)}" for k, v in e.note.items()),
-            e.hash[:12],
-        ]
-        for e in entries
-    ]
-    print_table(f"Ledger of {party}: {len(entries)} lines, chain whole", rows)
+    rows = [["line", "event", "note"]]
+    for e in entries:
+        event = (e.event, moment(e.at), f"request {e.request}", f"hash {e.hash[:12]}")
+        note = (f"{name.replace('_', ' ')}: {in_words(value)}" for name, value in e.note.items())
+        rows.append([str(e.index), "\n".join(event), "\n".join(note) or "-"])
+    count = f"{len(entries)} line{'' if len(entries) == 1 else 's'}"
+    print_table(f"Ledger of {party}: {count}, chain whole", rows, lines=True)
 
 
 def _books(target: Target) -> Mapping[str, list[LedgerEntry]]:
@@ -85,8 +86,20 @@ def _books(target: Target) -> Mapping[str, list[LedgerEntry]]:
         return erasure.ledgers(opened)
 
 
-def _short(value: object) -> str:
+def in_words(value: object) -> str:
+    """Return a note for people: digests and long lists are cut, names never.
+
+    >>> in_words({"level": "top", "forced": False}), in_words(["home", "student loan, old"])
+    ('level top, forced no', 'home, student loan, old')
+    >>> in_words("0f" * 32), in_words([f"c{number}" for number in range(12)])
+    ('0f0f0f0f0f0f...', 'c0, c1, c2, c3, c4, c5, c6, c7 and 4 more')
+    """
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_short(each)}" for name, each in value.items())
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-    return text if len(text) <= 24 else text[:12] + "..."
+        return ", ".join(f"{name} {in_words(each)}" for name, each in value.items())
+    if isinstance(value, list):
+        more = f" and {len(value) - LISTED} more" if len(value) > LISTED else ""
+        return ", ".join(map(in_words, value[:LISTED])) + more or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    text = "-" if value is None else str(value)
+    return f"{text[:12]}..." if DIGEST.fullmatch(text) else text

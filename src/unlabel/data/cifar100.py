@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unlabel.data.cifar10 import read_batch
 from unlabel.data.dataset import SOURCES, Array, Dataset, Source
-from unlabel.data.fetch import Parts, read_file
+from unlabel.data.fetch import Parts, check_names, read_file
 from unlabel.errors import DataError
 
 CLASSES = 100
@@ -46,13 +46,7 @@ def _read(folder: Path, name: str) -> tuple[Array, Array]:
 
 def _read_names(folder: Path) -> tuple[str, ...]:
     path, data = read_file(folder, NAMES)
-    names = tuple(data.decode("utf-8", errors="replace").split())
-    if len(set(names)) != CLASSES or len(names) != CLASSES:
-        raise DataError(
-            f"File '{path}': expected {CLASSES} different names, one a line, but got {len(names)} "
-            f"names, {len(set(names))} of them different: get the file again."
-        )
-    return names
+    return check_names(path, data.decode("utf-8", errors="replace").split(), CLASSES)
 
 
 SOURCES.add(

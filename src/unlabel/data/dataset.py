@@ -39,6 +39,7 @@ class Dataset:
             and no number is missing
     marks   for a table with blocks, which of its numbers are marks, 0 or 1, and no amounts
     notes   what a person should know before trusting a figure of it, a sentence each
+    ids     [N] what the rows are called, each differently; their numbers where it is empty
     """
 
     name: str
@@ -51,6 +52,7 @@ class Dataset:
     blocks: tuple[int, ...] = ()
     marks: Array = field(default_factory=lambda: np.empty(0, dtype=bool))
     notes: tuple[str, ...] = ()
+    ids: Array = field(default_factory=lambda: np.empty(0, dtype=str))
 
     def __post_init__(self) -> None:
         rank = {"image": 4, "views": 4, "table": 2, "text": 1}[self.layout]
@@ -73,6 +75,10 @@ class Dataset:
                 f"Dataset '{self.name}': labels must lie in 0..{len(self.labels) - 1}, "
                 f"but they span {self.y.min()}..{self.y.max()}."
             )
+
+    def row_names(self) -> Array:
+        """Return what the rows are called: their ids, or their numbers from 0, as text."""
+        return self.ids if len(self.ids) else np.arange(len(self.y)).astype(str)
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,8 @@ class Columns:
     text        column of texts; without it all other columns are a table
     split       column that says `test` of the rows to test on; a share is drawn without it
     test        file of the rows to test on, beside the first one
-    id          column of a table that only names its rows, and is no feature
+    id          column that names the rows, each differently, and is no feature; without it a row
+                goes by its number, from 0
     categories  columns of a table whose numbers are codes of categories; text is taken for one
     missing     values of a table: refuse, mean, flag or drop, as in the tables of parties
     """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from unlabel.data.dataset import Array, Dataset
+from unlabel.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,11 @@ def without_repeats(dataset: Dataset) -> Dataset:
         )
     if not drawn:
         notes += _within_training(dataset, found)
+    if not drawn and gone[dataset.test].all():
+        raise DataError(
+            f"Dataset '{dataset.name}': all {len(dataset.test)} test images stand in its training "
+            f"part too, pixel for pixel; take the test part out to have a share drawn."
+        )
     kept = np.flatnonzero(~gone)
     numbers = np.cumsum(~gone) - 1
     test = dataset.test[~gone[dataset.test]]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +21,7 @@ import numpy as np
 
 from unlabel.data.cells import amounts_of, holds_amounts, is_number, texts_of
 from unlabel.data.dataset import Array
+from unlabel.data.marks import Column, Encoded
 from unlabel.errors import CheckpointError, DataError, unknown
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 
@@ -33,70 +34,6 @@ CHOICES = "`missing: mean`, `flag` or `drop`"
 MOST = 32
 #: Where a party keeps its encoding.
 FILE = "encoding.json"
-
-
-@dataclass(frozen=True)
-class Column:
-    """What one column of a table becomes.
-
-    name        of the column
-    categories  that have a mark each, sorted; None for a column of amounts
-    other       whether there is a mark for every other category
-    gap         whether there is a mark for a missing value
-    """
-
-    name: str
-    categories: tuple[str, ...] | None = None
-    other: bool = False
-    gap: bool = False
-
-    def marks(self) -> list[bool]:
-        """Return for each number of the column whether it is a mark, 0 or 1, or an amount."""
-        if self.categories is None:
-            return [False] + [True] * self.gap
-        return [True] * (len(self.categories) + self.other + self.gap)
-
-    def amounts(self, values: Array) -> Array:
-        """Return amounts [n] as numbers [n, 1] or, with marks of gaps, [n, 2]."""
-        return np.stack([values, np.isnan(values)][: 1 + self.gap], axis=1)
-
-    def categorise(self, texts: Sequence[str | None]) -> tuple[Array, int]:
-        """Return categories as marks [n, width], and how many have none of their own.
-
-        >>> Column("job", ("cook", "nurse"), gap=True).categorise(["nurse", None, "judge"])
-        (array([[0., 1., 0.],
-               [0., 0., 1.],
-               [0., 0., 0.]]), 1)
-        """
-        assert self.categories is not None
-        known = {name: place for place, name in enumerate(self.categories)}
-        marks = np.zeros((len(texts), len(self.marks())))
-        unseen = 0
-        for row, text in enumerate(texts):
-            if text in known:
-                marks[row, known[text]] = 1
-            elif text is None and self.gap:
-                marks[row, -1] = 1
-            else:
-                unseen += 1
-                if self.other:
-                    marks[row, len(known)] = 1
-        # With a mark for the others it is no news that somebody has it.
-        return marks, 0 if self.other else unseen
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Rows of a table as numbers.
-
-    values  [n, width] float64; NaN where an amount is missing
-    whole   [n] whether nothing is missing in a row
-    unseen  how many values of a column are of no category that was there in training
-    """
-
-    values: Array
-    whole: Array
-    unseen: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -197,6 +134,17 @@ class Encoding:
                 )
             whole &= ~gaps
         return Encoded(np.concatenate(parts, axis=1), whole, unseen)
+
+    def kept(self, found: Encoded, where: str = "The table") -> Array:
+        """Return the places of the rows that are used: all, or those that miss nothing."""
+        if self.missing != "drop":
+            return np.arange(len(found.whole))
+        if not found.whole.any():
+            raise DataError(
+                f"{where}: every row misses a value, so `missing: drop` leaves none; choose `mean` "
+                f"or `flag`, or leave a column out."
+            )
+        return np.flatnonzero(found.whole)
 
     def expect_same(
         self, names: Sequence[str] | None, categories: Sequence[str], missing: Missing, where: str

@@ -26,7 +26,7 @@ from unlabel.data.dataset import Array
 from unlabel.data.npz import read_arrays
 from unlabel.errors import DataError, RunError
 from unlabel.files import cache_folder as cache_folder
-from unlabel.files import write_atomically
+from unlabel.files import write_shared
 
 TIMEOUT_S = 600
 
@@ -105,12 +105,12 @@ class Cached:
             ) from error
 
 
-def keep_arrays(path: Path, parts: Parts) -> None:
-    """Write arrays into a file of the cache."""
+def keep_arrays(path: Path, parts: Parts, mode: int = 0o666) -> None:
+    """Write arrays into a file of the cache; `mode` says who may read it, as for any file."""
     data = io.BytesIO()
     np.savez(data, allow_pickle=False, **parts._asdict())
     try:
-        write_atomically(path, data.getvalue())
+        write_shared(path, data.getvalue(), mode)
     except RunError as error:
         how = "with the environment variable UNLABEL_CACHE"
         raise DataError(f"{str(error).rstrip('.')} {how}.") from error
@@ -196,6 +196,16 @@ def read_file(folder: Path, *names: str) -> tuple[Path, bytes]:
         f"Folder '{folder}' has no file '{' or '.join(names)}': pass the folder that holds the "
         f"dataset's official files with `--folder`."
     )
+
+
+def check_names(path: Path, names: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the names of labels that a file holds, if there are `count` different ones."""
+    if len(set(names)) != count or len(names) != count:
+        raise DataError(
+            f"File '{path}': expected {count} different names, one a line, but got {len(names)} "
+            f"names, {len(set(names))} of them different: get the file again."
+        )
+    return tuple(names)
 
 
 def _run(command: list[str], folder: Path, by_hand: str) -> None:

@@ -57,7 +57,13 @@ def find_files(
     root = folder / inside if inside and (folder / inside).is_dir() else folder
     if not root.is_dir():
         raise DataError(f"Folder '{root}' does not exist: {at}.")
-    parts = _parts(root, endings)
+    try:
+        parts = _parts(root, endings)
+    except OSError as error:
+        raise DataError(
+            f"Folder '{error.filename or root}' cannot be read ({error.strerror}): check its "
+            f"permissions."
+        ) from error
     names = sorted({label for part in parts for label in part}, key=lambda n: (n.casefold(), n))
     if labels and names != list(labels):
         missing = [name for name in labels if name not in names]

@@ -158,7 +158,9 @@ def _numbers(lines: Sequence[Line], width: int, kind: type[np.generic]) -> Array
             numbers = np.fromstring(" ".join(line for _, line in lines), dtype=kind, sep=" ")
     except (ValueError, DeprecationWarning):
         return None
-    return numbers.reshape(-1, width) if numbers.size == width * len(lines) else None
+    # In all as many as there should be is not enough: one line may lack what another has too many.
+    even = numbers.size == width * len(lines) and all(len(s.split()) == width for _, s in lines)
+    return numbers.reshape(-1, width) if even else None
 
 
 def _corners(line: str, vertices: int) -> list[int] | None:

@@ -1,12 +1,15 @@
 """What was made from a user's own files, kept in the cache so that the next run need not wait.
 
-A file of the cache is named after its data and the digest of everything it was made from: names,
-sizes and times of the files, and how they were read. Changed files make another name, so nothing
-old is taken for new, and a damaged file is made again. All of them can be deleted at any time.
+A file of the cache is named after its data and the digest of everything it was made from: the names
+of the files, their bytes, and how they were read. Times are not looked at: archives give all their
+files one. Changed files make another name, so nothing old is taken for new, and a damaged file is
+made again. They are as private as what they were made from, so their owner alone can read them. All
+of them can be deleted at any time.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +22,7 @@ from unlabel.data.fetch import Parts, cache_folder, keep_arrays
 from unlabel.data.folders import Found
 from unlabel.data.npz import read_arrays
 from unlabel.errors import DataError
-from unlabel.files import sha256
+from unlabel.files import OWNER_ONLY, sha256
 
 
 def prepare(
@@ -43,7 +46,7 @@ def prepare(
         watch(number, len(found.rows), file.name)
     labels = np.array([label for _, label in found.rows], dtype=np.int64)
     parts = Parts(np.stack(rows), labels, np.arange(found.train, len(labels)))
-    keep_arrays(path, parts)
+    keep_arrays(path, parts, OWNER_ONLY)
     return parts
 
 
@@ -71,8 +74,13 @@ def _key(found: Found, how: Mapping[str, Any]) -> str:
     """Return a digest of what the arrays are made from."""
     files = []
     for path, label in found.rows:
-        state = path.stat()
-        inside = path.relative_to(found.root).as_posix()
-        files.append([inside, label, state.st_size, state.st_mtime_ns])
+        try:
+            with path.open("rb") as file:
+                bytes_of = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            raise DataError(
+                f"File '{path}' cannot be read ({error.strerror}): check its permissions."
+            ) from error
+        files.append([path.relative_to(found.root).as_posix(), label, bytes_of])
     told = {"how": dict(how), "labels": found.labels, "train": found.train, "files": files}
     return sha256(json.dumps(told, sort_keys=True).encode())

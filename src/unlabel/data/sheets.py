@@ -2,6 +2,9 @@
 
 One person holds all of it and plays the parties, so the categories of a table's columns are those
 of all its rows, test rows too. What a column became stays with one party.
+
+A row goes by what the `id` column says, or by its number in the file, from 0: that of a row that is
+dropped is nobody else's.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import numpy as np
 
 from unlabel.data.dataset import Array, Columns, Dataset
 from unlabel.data.encoding import Encoding
-from unlabel.data.tables import encode_labels, read_frame, read_text_column
+from unlabel.data.frames import ids_of, read_frame, texts_in
+from unlabel.data.tables import Table, encode_labels
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
@@ -36,12 +40,13 @@ def load_sheet(path: Path, columns: Columns, encoding: Encoding | None = None) -
                 f"or leave `split` out."
             )
     name = path.name.partition(".")[0]
+    ids = _ids(path, frame, columns)
     if columns.text:
-        texts = read_text_column(frame, columns.text, f"File '{path}'")
-        return Dataset(name, texts, y, labels, "text", test)
+        texts = texts_in(frame, columns.text, f"File '{path}'")
+        return Dataset(name, texts, y, labels, "text", test, ids=ids)
     encoding = encoding or _fit(path, frame, columns)
     found = encoding.apply(frame, f"File '{path}'")
-    kept = np.flatnonzero(found.whole) if columns.missing == "drop" else np.arange(len(y))
+    kept = encoding.kept(found, f"File '{path}'")
     return Dataset(
         name,
         found.values[kept],
@@ -51,6 +56,7 @@ def load_sheet(path: Path, columns: Columns, encoding: Encoding | None = None) -
         np.flatnonzero(np.isin(kept, test)),
         blocks=encoding.blocks,
         marks=encoding.marks,
+        ids=ids[kept],
     )
 
 
@@ -59,21 +65,33 @@ def sheet_encoding(path: Path, columns: Columns) -> Encoding:
     return _fit(path, _read_all(path, columns)[0], columns)
 
 
-def load_sheet_rows(path: Path, columns: Columns, encoding: Encoding) -> Array:
-    """Read new rows of a table, whose labels nobody knows yet, as numbers."""
-    found = encoding.apply(read_frame(path, texts=encoding.categories()), f"File '{path}'")
-    return found.values[found.whole] if columns.missing == "drop" else found.values
+def load_sheet_rows(path: Path, columns: Columns, encoding: Encoding) -> Table:
+    """Read new rows of a table, whose labels nobody knows yet; an id column may be missing."""
+    frame = read_frame(path, columns.id or None, encoding.categories())
+    found = encoding.apply(frame, f"File '{path}'")
+    names = tuple(column.name for column in encoding.columns)
+    ids = _ids(path, frame, columns)
+    table = Table(path, ids, found.values, names, encoding=encoding, unseen=found.unseen)
+    return table.take(encoding.kept(found, f"File '{path}'"))
 
 
-def load_sheet_texts(path: Path, columns: Columns) -> Array:
-    """Read new texts, whose labels nobody knows yet."""
-    frame = read_frame(path, text_column=columns.text)
+def load_sheet_texts(path: Path, columns: Columns) -> Table:
+    """Read new texts, whose labels nobody knows yet; an id column may be missing."""
+    frame = read_frame(path, columns.id or None, text_column=columns.text)
     if columns.text not in frame.columns:
         raise DataError(
             f"File '{path}' has no text column '{columns.text}'. "
             f"{unknown('column', columns.text, map(str, frame.columns))}"
         )
-    return read_text_column(frame, columns.text, f"File '{path}'")
+    texts = texts_in(frame, columns.text, f"File '{path}'")
+    nothing = np.empty((len(texts), 0))
+    return Table(path, _ids(path, frame, columns), nothing, (columns.text,), texts=texts)
+
+
+def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> Array:
+    if columns.id and columns.id in frame.columns:
+        return ids_of(path, frame, columns.id)
+    return np.arange(len(frame)).astype(str)
 
 
 def _fit(path: Path, frame: pd.DataFrame, columns: Columns) -> Encoding:
@@ -94,11 +112,15 @@ def _read_all(path: Path, columns: Columns) -> tuple[pd.DataFrame, int]:
     frames = [_read(path, columns)]
     if columns.test:
         frames.append(_read(path.parent / columns.test, columns))
+        if len({frame[columns.label].dtype for frame in frames}) > 1:
+            # One file's labels look like numbers and the other's do not: 1 and "1" are one label.
+            for frame in frames:
+                frame[columns.label] = frame[columns.label].astype(str)
     return pd.concat(frames, ignore_index=True), len(frames[0])
 
 
 def _read(path: Path, columns: Columns) -> pd.DataFrame:
-    frame = read_frame(path, texts=columns.categories, text_column=columns.text or None)
+    frame = read_frame(path, columns.id or None, columns.categories, columns.text or None)
     for what in ("label", "text", "split", "id"):
         column = getattr(columns, what)
         if column and column not in frame.columns:

@@ -14,6 +14,7 @@ import torch
 from unlabel.data.dataset import Array
 from unlabel.data.encoding import Encoding, Missing
 from unlabel.data.features import Features
+from unlabel.data.frames import ids_of, read_frame, texts_in
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def read_table(
                 f"{where} has no {what} column '{column}'. "
                 f"{unknown('column', column, map(str, frame.columns))}"
             )
-    ids = _read_ids(path, frame, id_column)
+    ids = ids_of(path, frame, id_column)
     if text_column is not None:
         features, encoding = "none", None
     if encoding is None:
@@ -113,17 +114,10 @@ def read_table(
         labels = frame[label_column].to_numpy()
     found = encoding.apply(frame, where)
     if text_column is not None:
-        words = read_text_column(frame, text_column, where)
+        words = texts_in(frame, text_column, where)
         return Table(path, ids, found.values, (text_column,), labels, encoding, texts=words)
     table = Table(path, ids, found.values, tuple(columns), labels, encoding, found.unseen)
-    if missing != "drop" or found.whole.all():
-        return table
-    if not found.whole.any():
-        raise DataError(
-            f"{where}: every row misses a value, so `missing: drop` leaves none; choose `mean` or "
-            f"`flag`, or leave a column out with `features`."
-        )
-    return table.take(np.flatnonzero(found.whole))
+    return table.take(encoding.kept(found, where))
 
 
 def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
@@ -143,75 +137,6 @@ def encode_labels(labels: Array) -> tuple[Array, tuple[str, ...]]:
             f"expected a few labels that many rows share."
         )
     return codes.astype(np.int64), tuple(str(name) for name in names)
-
-
-def read_text_column(frame: pd.DataFrame, column: str, where: str) -> Array:
-    """Return the texts of a column; a row without any is refused."""
-    texts = frame[column].astype(object).where(frame[column].notna(), "").astype(str).str.strip()
-    empty = np.flatnonzero(texts == "")
-    if len(empty):
-        raise DataError(
-            f"{where}: row {int(empty[0]) + 1} has no text in '{column}' ({len(empty)} rows in "
-            f"all); fill or drop such rows."
-        )
-    return texts.to_numpy(dtype=object)
-
-
-def read_frame(
-    path: Path,
-    id_column: str | None = None,
-    texts: Sequence[str] = (),
-    text_column: str | None = None,
-) -> pd.DataFrame:
-    """Read a CSV or Parquet file as it is; ids, texts and the columns of `texts` stay text."""
-    import pandas as pd
-
-    if not path.is_file():
-        raise DataError(f"There is no table at '{path}'; check the path.")
-    try:
-        if path.suffix == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign
-            # in front keeps pandas from looking for either.
-            plain = [name for name in (id_column, text_column) if name is not None]
-            frame = pd.read_csv(
-                path,
-                converters=dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
-                dtype={name: str for name in texts if name not in plain},
-                low_memory=False,  # a column has one type, however long the file
-            )
-            for name in frame.columns.intersection(plain):
-                frame[name] = frame[name].str[1:]
-    except ImportError as error:
-        raise DataError(
-            f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
-        ) from error
-    except (ValueError, OSError, UnicodeDecodeError) as error:
-        first = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"Table '{path}' cannot be read: {first}.") from error
-    if len(frame.columns) == 1 and any(mark in str(frame.columns[0]) for mark in ";\t|"):
-        raise DataError(
-            f"Table '{path}' has a single column '{str(frame.columns[0])[:40]}'; separate columns "
-            f"with commas."
-        )
-    if frame.empty:
-        raise DataError(f"Table '{path}' has no rows.")
-    return frame
-
-
-def _read_ids(path: Path, frame: pd.DataFrame, column: str) -> Array:
-    ids = frame[column].astype(str).str.strip()
-    missing = np.flatnonzero(frame[column].isna() | (ids == ""))
-    if len(missing):
-        raise DataError(f"Table '{path}': row {int(missing[0]) + 1} has no id in '{column}'.")
-    repeated = ids[ids.duplicated()]
-    if len(repeated):
-        raise DataError(
-            f"Table '{path}': id '{repeated.iloc[0]}' stands in more than one row "
-            f"({len(repeated)} repeats in all); an id must be unique."
-        )
-    return ids.to_numpy(dtype=str)
 
 
 def _feature_columns(

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from unlabel.data.dataset import SOURCES, Array, Dataset, Source
-from unlabel.data.fetch import Parts
+from unlabel.data.fetch import Parts, check_names, read_file
 from unlabel.errors import DataError
 
 CLASSES = 10
@@ -71,7 +71,7 @@ def join_fields(fields: list[str]) -> str:
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the lines of a file with their numbers; quotes inside of quotes are doubled."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             yield from enumerate(csv.reader(file, strict=True), start=1)
     except OSError as error:
         raise DataError(
@@ -100,21 +100,9 @@ def _label(path: Path, number: int, line: list[str]) -> int:
 
 
 def _read_names(folder: Path) -> tuple[str, ...]:
-    path = folder / NAMES
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"File '{path}' cannot be read: pass the folder that holds the dataset's official "
-            f"files with `--folder`."
-        ) from error
-    names = tuple(line.strip() for line in lines if line.strip())
-    if len(set(names)) != CLASSES or len(names) != CLASSES:
-        raise DataError(
-            f"File '{path}': expected {CLASSES} different names, one a line, but got {len(names)} "
-            f"names, {len(set(names))} of them different: get the file again."
-        )
-    return names
+    path, data = read_file(folder, NAMES)
+    lines = data.decode("utf-8-sig", errors="replace").splitlines()
+    return check_names(path, [line.strip() for line in lines if line.strip()], CLASSES)
 
 
 SOURCES.add(

@@ -36,26 +36,28 @@ def read_public(
 
 
 def read_unlabelled(
-    config: RunConfig,
-    path: Path,
-    names: Sequence[str],
-    encodings: Mapping[str, Encoding] | None = None,
+    config: RunConfig, path: Path, encodings: Mapping[str, Encoding] | None = None
 ) -> tuple[dict[str, Features], tuple[str, ...]]:
     """Return each party's part of public rows and their ids, and no labels.
 
     For a run of a dataset an .npz file with `x` is enough; for a run of tables the files are those
-    of `read_public`, and their labels are not used.
+    of `read_public`, without labels, and the active party needs none where it has no features.
     """
-    if config.data is None:
-        features, _, ids = _from_tables(config, path, names, encodings)
-        return features, ids
-    from unlabel.train.loading import new_features
+    from unlabel.train.loading import match_tables, table_features
+    from unlabel.train.new_rows import new_rows
 
+    if config.data is None:
+        _expect_folder(path)
+        assert config.active is not None
+        own = [] if config.active.features == "none" else [ACTIVE]
+        given = {name: _find(path, name) for name in [*own, *(p.name for p in config.passive)]}
+        tables = match_tables(config, given, encodings)
+        first = next(iter(tables.values()))
+        return table_features(tables), tuple(str(text) for text in first.ids.tolist())
     if not path.is_file():
         raise DataError(f"Public set '{path}' does not exist; give an .npz file with x.")
-    features = new_features(config, str(path))
-    count = len(next(iter(features.values())))
-    return features, tuple(str(number) for number in range(count))
+    rows = new_rows(config, str(path))
+    return rows.features, tuple(rows.ids.tolist())
 
 
 def _from_file(
@@ -65,14 +67,14 @@ def _from_file(
 
     dataset = _read_file(config, path)
     labels = _numbers([dataset.labels[n] for n in dataset.y.tolist()], names, path)
-    ids = tuple(str(number) for number in range(len(labels)))
+    ids = tuple(dataset.row_names().tolist())
     return part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks), labels, ids
 
 
 def _read_file(config: RunConfig, path: Path) -> Dataset:
     from unlabel.data.npz import load_npz
     from unlabel.data.sheets import load_sheet
-    from unlabel.train.loading import sheet_encoding_of
+    from unlabel.train.new_rows import sheet_encoding_of
 
     if str(config.data).endswith(SHEETS):
         if not path.name.endswith(SHEETS):
@@ -96,11 +98,7 @@ def _from_tables(
     from unlabel.train.loading import match_tables, table_features
 
     assert config.active is not None
-    if not folder.is_dir():
-        raise DataError(
-            f"Public set '{folder}' is not a folder; a run of tables needs one with a table a "
-            f"party, named after it."
-        )
+    _expect_folder(folder)
     moved = replace(
         config,
         active=replace(config.active, table=_find(folder, ACTIVE)),
@@ -112,6 +110,14 @@ def _from_tables(
         raise DataError(f"The active party's table in '{folder}' has no labels.")
     ids = tuple(str(text) for text in tables[ACTIVE].ids.tolist())
     return table_features(tables), _numbers(given.tolist(), names, folder), ids
+
+
+def _expect_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise DataError(
+            f"Public set '{folder}' is not a folder; a run of tables needs one with a table a "
+            f"party, named after it."
+        )
 
 
 def _find(folder: Path, party: str) -> Path:

@@ -43,7 +43,7 @@ class Renormalise(Method):
     lambdas     shares of the first sample in a mixed one
     """
 
-    about: ClassVar[str] = "our default: bounded, keeps the rest, a few dozen joint steps"
+    about: ClassVar[str] = "--mode open's default: bounded, keeps the rest, a few dozen joint steps"
     discloses: ClassVar[str] = (
         "the few-shot samples, and by their gradients' size which it is about"
     )

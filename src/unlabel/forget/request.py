@@ -149,9 +149,12 @@ def find_people(wanted: Sequence[str], ids: Sequence[str], train: Sequence[int])
     rows = {text: row for row, text in enumerate(ids) if row in trained}
     missing = [text for text in wanted if text not in rows]
     if missing:
+        aside = len(set(missing) & set(ids))
+        kept = f" ({aside} set aside for tests or as public samples)" if aside else ""
         raise ForgetError(
-            f"{len(missing)} of {len(wanted)} ids are not in the training data, "
-            f"the first being '{missing[0]}'; nothing was changed."
+            f"{len(missing)} of {len(wanted)} ids were not trained on{kept}, the first being "
+            f"'{missing[0]}', so their labels were not learnt: leave them out (`unlabel predict "
+            f"RUN --part train --out FILE` lists who was trained on); nothing was changed."
         )
     if not wanted:
         raise ForgetError("The request names nobody; give at least one id.")

@@ -47,9 +47,10 @@ class Retrain(Method):
         work.tune(training, training, steps=epochs * a_pass)
         work.rewrite("begin")
         work.active.prepare(rows, epochs * a_pass)
-        objective = work.cross_entropy(work.active.labels)
         for epoch in range(1, epochs + 1):
-            for batch in batches(rows, work.batch, seed=work.seed, epoch=epoch):
-                loss = work.move(batch, objective(batch), mode="train", table="main")
+            planned = list(batches(rows, work.batch, seed=work.seed, epoch=epoch))
+            for place, batch in enumerate(planned):
+                work.active.ask_ahead(planned[place:], work.steps)
+                loss = work.move(batch, work.lesson(batch), mode="train", table="main")
             work.expect_alive(loss=loss.item())
             work.watch(epoch, epochs, f"loss {loss.item():.3f}")

@@ -195,6 +195,11 @@ class Work:
         """Return the objective CE(F(H), y) of a batch of rows, with these labels a row."""
         return lambda rows: lambda e: F.cross_entropy(self.active.apply_top(e), labels[rows])
 
+    def lesson(self, rows: Tensor) -> Callable[[list[Tensor]], Tensor]:
+        """Return the objective of training in the step that begins, mixed or balanced as it was."""
+        active, step, labels = self.active, self.steps, self.active.labels[rows]
+        return lambda e: active.lesson.loss(active.apply_top, e, labels, step)[0]
+
     def move_shots(self, objective: Callable[[list[Tensor]], Tensor]) -> Tensor:
         """Take one joint step on all few-shot samples, normalisation frozen."""
         rows, places = self.shots.sent()

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unlabel.errors import ModelError
-from unlabel.models.pretrained import MISSING, Pretrained
+from unlabel.errors import ModelError, why
+from unlabel.models.pretrained import MISSING, SHAPE, Pretrained
 from unlabel.models.registry import BOTTOMS, BottomModel, Shape, need_texts
 from unlabel.models.texts import TextSettings
 
@@ -16,6 +16,8 @@ from unlabel.models.texts import TextSettings
 WIDTH = 128
 #: Width of one head of attention, where an encoder begins at random.
 HEAD = 64
+#: Texts are read up to a multiple of so many tokens.
+STRIDE = 8
 
 
 class Encoder(nn.Module):
@@ -90,7 +92,13 @@ def _library_model(shape: dict[str, Any]) -> Any:
     except ImportError as error:
         raise ModelError(MISSING) from error
     known = {name: shape[name] for name in KNOWN if name in shape}
-    model = BertModel(BertConfig(**known, attn_implementation="sdpa"), add_pooling_layer=False)
+    try:
+        model = BertModel(BertConfig(**known, attn_implementation="sdpa"), add_pooling_layer=False)
+    except Exception as error:  # of what its file says, the library raises anything
+        raise ModelError(
+            f"An encoder of this shape cannot be built ({why(error)}); check `model.text` and the "
+            f"{SHAPE} of the weights."
+        ) from error
     return model.float()
 
 
@@ -118,15 +126,19 @@ def _load(model: nn.Module, found: Pretrained) -> None:
 def encode(tokens: Tensor, text: TextSettings, batch: int = 64) -> Tensor:
     """Return the features [N, width] of a frozen encoder, as in prediction.
 
-    Texts of like lengths are read together, and no further than the longest of them goes.
+    Every text is read in a batch of one size and no further than the next multiple of `STRIDE`
+    tokens, so that its features are the same to the last bit whatever others are read beside it.
     """
     body, width = encoder(text)
     body.eval()
     lengths = (tokens != body.padding).sum(1)
+    read = (-(-lengths // STRIDE) * STRIDE).clamp(min(STRIDE, tokens.shape[1]), tokens.shape[1])
     features = torch.empty(len(tokens), width)
-    for rows in lengths.argsort(stable=True).split(batch):
-        longest = max(1, int(lengths[rows].max()))
-        features[rows] = body(tokens[rows, :longest])
+    for length in read.unique().tolist():
+        for rows in (read == length).nonzero()[:, 0].split(batch):
+            some = tokens.new_full((batch, length), body.padding)
+            some[: len(rows)] = tokens[rows, :length]
+            features[rows] = body(some)[: len(rows)]
     return features
 
 

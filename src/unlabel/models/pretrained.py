@@ -24,6 +24,8 @@ SHAPE, WEIGHTS = "config.json", "model.safetensors"
 TOKENISER, WORDS = "tokenizer.json", "vocab.txt"
 #: Says of a vocabulary whether it knows capitals.
 CAPITALS = "tokenizer_config.json"
+#: What a `config.json` must say of its encoder.
+SIZES = ("num_hidden_layers", "hidden_size", "vocab_size", "max_position_embeddings")
 #: Texts that are turned into tokens at a time.
 CHUNK = 10_000
 MISSING = "Encoders of texts need transformers; run: pip install 'unlabel[text]'."
@@ -57,6 +59,13 @@ class Pretrained:
                 f"Encoder '{weights}' is of type '{kind}'; expected a BERT encoder, whose "
                 f"{SHAPE} says 'bert'."
             )
+        for name in SIZES:
+            size = config.get(name)
+            if not isinstance(size, int) or size < 1:
+                raise ModelError(
+                    f"Encoder '{weights}': expected '{name}' in its {SHAPE} to be a whole number "
+                    f"from 1 but got {str(size)[:40]!r}; get the file again."
+                )
         return cls(folder, config)
 
     @property
@@ -77,7 +86,8 @@ class Pretrained:
     @property
     def padding(self) -> int:
         """The token that stands for nothing."""
-        return int(self.config.get("pad_token_id") or 0)
+        named = self.config.get("pad_token_id")
+        return named if isinstance(named, int) else 0
 
     def digest(self) -> str:
         """Return a fingerprint of the weights and of everything that decides what they compute."""
@@ -87,7 +97,7 @@ class Pretrained:
 
     def tokens(self, texts: Sequence[str], length: int) -> Tensor:
         """Return [N, length] token numbers of texts, begun and ended as the encoder was taught."""
-        most = int(self.config.get("max_position_embeddings", length))
+        most = int(self.config["max_position_embeddings"])
         if length > most:
             raise ModelError(
                 f"Encoder '{self.folder.name}' reads up to {most} tokens but `length` is {length}; "

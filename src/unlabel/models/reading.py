@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from unlabel.errors import RunError, SettingsError
-from unlabel.files import OWNER_ONLY, cache_folder, sha256, write_atomically
+from unlabel.files import OWNER_ONLY, cache_folder, sha256, write_shared
 from unlabel.models.bert import encode
 from unlabel.models.pretrained import Pretrained
 from unlabel.models.registry import BOTTOMS
@@ -57,7 +57,7 @@ def frozen_features(texts: Sequence[str], settings: TextSettings) -> Tensor:
         kept = encode(found.tokens(texts, settings.length), settings)
         try:
             texts_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_atomically(path, save({"features": kept}), mode=OWNER_ONLY)
+            write_shared(path, save({"features": kept}), OWNER_ONLY)
         except (OSError, RunError) as error:
             raise RunError(
                 f"Cannot keep features of texts in '{path.parent}' ({error}); choose another "

@@ -14,6 +14,8 @@ from unlabel.errors import SettingsError
 
 #: Numbers below this one are no words: padding, start, end.
 FIRST_WORD = 3
+#: Models are given numbers of words as float32, which is exact up to here.
+MOST_WORDS = 2**24
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -45,10 +47,10 @@ class TextSettings:
                 raise SettingsError(
                     f"Expected `{name}` of texts to be at least 1 but got {getattr(self, name)}."
                 )
-        if self.vocabulary <= FIRST_WORD:
+        if not FIRST_WORD < self.vocabulary <= MOST_WORDS:
             raise SettingsError(
-                f"Expected `vocabulary` of texts to be above {FIRST_WORD} but got "
-                f"{self.vocabulary}."
+                f"Expected `vocabulary` of texts to be above {FIRST_WORD} and up to {MOST_WORDS} "
+                f"but got {self.vocabulary}."
             )
         if self.frozen and not self.weights:
             raise SettingsError("Expected `weights` of a pretrained encoder where it is frozen.")

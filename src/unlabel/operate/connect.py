@@ -30,7 +30,7 @@ from unlabel.forget import Method, Transaction
 from unlabel.forget import Watch as ForgetWatch
 from unlabel.operate import standin
 from unlabel.operate.courier import Courier, Said
-from unlabel.operate.house import settled_encoding
+from unlabel.operate.house import keep_unsettled, settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.logs import logging_to
 from unlabel.operate.predicting import new_table, predict_new
@@ -264,8 +264,7 @@ def _assembled(
     holdings = table_holdings(config, {ACTIVE: own.take(found.positions)})
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, holdings.config.train.place(), folder=kit.home)
-    if settled is None:
-        own.encoding.keep(kit.home)
+    keep_unsettled(own.encoding, kit.home)
     if not (kit.run / "config.yaml").exists():
         write_config(kit.run, holdings.config)
     return FarFederation(holdings, active, kit, courier, found, said=said, watch=watch)

@@ -58,8 +58,7 @@ def open_house(kit: Kit, table: Path) -> House:
             people=people,
             agreed=kit.digest,
         )
-    if settled is None:
-        own.encoding.keep(kit.home)
+    keep_unsettled(own.encoding, kit.home)
     return House(party, people, asked, tuple(own.notes()))
 
 
@@ -68,7 +67,17 @@ def settled_encoding(home: Path) -> Encoding | None:
 
     home  the party's own folder
     """
-    return kept_encoding(home) if any((home / "versions").glob("*")) else None
+    return kept_encoding(home) if _is_trained(home) else None
+
+
+def keep_unsettled(encoding: Encoding, home: Path) -> None:
+    """Keep how a party's columns become numbers; once it was trained that is settled for good."""
+    if not _is_trained(home):
+        encoding.keep(home)
+
+
+def _is_trained(home: Path) -> bool:
+    return any((home / "versions").glob("*"))
 
 
 def engine_of(kit: Kit) -> Engine:

@@ -20,7 +20,7 @@ from unlabel.report.disclosure import audit_of, disclosure, level_of, mode_of
 from unlabel.report.form import CERTIFICATE
 from unlabel.report.gathering import gather
 from unlabel.report.term import day_of, due_day
-from unlabel.report.words import HEADLINES, NEVER_MEANT, NOT_MEANT, meaning
+from unlabel.report.words import headline, meaning, not_meant
 from unlabel.signing import Signer, canonical
 
 if TYPE_CHECKING:
@@ -134,7 +134,8 @@ def depth(level: str | None, measures: Mapping[str, Any] | None = None) -> dict[
     """
     if level is None:
         return {"level": None, "words": NOT_AUDITED}
-    words = [f"{HEADLINES[level]}.", meaning(level, measures), *NOT_MEANT[level], NEVER_MEANT]
+    said = (f"{headline(level, measures)}.", meaning(level, measures))
+    words = [*said, *not_meant(level, measures)]
     return {"level": level, "words": " ".join(words)}
 
 

@@ -11,6 +11,8 @@ from unlabel.report.words import MODEL_NAMES
 
 #: Models that are drawn beside each other; where it matters, the mask control comes in between.
 COMPARED = ("original", "forgotten", "retrained")
+#: How the name of a sign begins that is a model's bar, where others are its mark.
+BAR = "bar-"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,11 @@ class Chapter:
 def model_signs(models: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the legend of some models."""
     return tuple((f"m-{model}", MODEL_NAMES[model]) for model in models)
+
+
+def bar_signs(models: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the legend of some models that are drawn as bars."""
+    return tuple((f"{BAR}{model}", MODEL_NAMES[model]) for model in models)
 
 
 def named(models: Sequence[str]) -> str:

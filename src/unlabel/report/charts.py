@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 
 from markupsafe import Markup
 
@@ -14,6 +15,7 @@ from unlabel.report.drawing import (
     RIGHT,
     WIDTH,
     axis,
+    bar,
     frame,
     glyph,
     line,
@@ -24,6 +26,7 @@ from unlabel.report.words import short
 from unlabel.words import amount
 
 LETTERS = 16  # of a name that fit left of the plot
+LINE, LINES = 48, 3  # letters in a line of a name above its row, and lines of one
 STEP = 11  # between marks of one row
 
 
@@ -55,19 +58,24 @@ def dot_rows(
     Names stand left of the plot where all of them fit there, else each above its row.
     """
     beside = all(len(row.name) <= LETTERS for row in rows)
-    left, above = (LEFT, 0) if beside else (18, 16)
+    left = LEFT if beside else 18
+    names = [[row.name] if beside else name_lines(row.name) for row in rows]
+    aboves = [0 if beside else 2 + 14 * len(lines) for lines in names]
 
     def at(value: float) -> float:
         return left + (RIGHT - left) * min(1.0, max(0.0, value))
 
-    heights = [above + STEP * max(1, len(row.marks)) + 11 for row in rows]
+    heights = [
+        above + STEP * max(1, len(row.marks)) + 11 for row, above in zip(rows, aboves, strict=True)
+    ]
     bottom = 4 + sum(heights)
     parts, top = axis(quarters(ticks, left), 4, bottom), 4.0
-    for row, height in zip(rows, heights, strict=True):
+    for row, words, above, height in zip(rows, names, aboves, heights, strict=True):
         parts.append(line("rule", 0, top, RIGHT, top))
         name = "name strong" if row.strong else "name"
         foot = top + height / 2 + 4 if beside else top + 15
-        parts.append(text(short(row.name, LETTERS if beside else 48), 0, foot, "start", name))
+        for index, words_of_line in enumerate(words):
+            parts.append(text(words_of_line, 0, foot + 14 * index, "start", name))
         if row.chance is not None:
             x = at(row.chance)
             parts.append(line("chance", x, top + above + 3, x, top + height - 2))
@@ -78,6 +86,15 @@ def dot_rows(
             parts.append(glyph(mark.model, at(mark.value), y))
         top += height
     return frame(key, title, about, bottom + AXIS, parts)
+
+
+def name_lines(name: str) -> list[str]:
+    """Return a name as lines that fit the width of a picture.
+
+    >>> name_lines("shop: rows that moved most (area under the curve)")
+    ['shop: rows that moved most (area under the', 'curve)']
+    """
+    return wrap(name, LINE, max_lines=LINES, placeholder="…") or [""]
 
 
 def bars(key: str, title: str, about: str, rows: Sequence[Row]) -> Markup:
@@ -94,11 +111,7 @@ def bars(key: str, title: str, about: str, rows: Sequence[Row]) -> Markup:
             width = (RIGHT - LEFT) * min(1.0, mark.value)
             if width == 0:
                 continue
-            parts.append(
-                Markup(
-                    '<rect class="bar m-{}" x="{}" y="{:.1f}" width="{:.1f}" height="{}"/>'
-                ).format(mark.model, LEFT, y, width, thick - 1.5)
-            )
+            parts.append(bar(mark.model, LEFT, y, width, thick - 1.5))
         top += height
     return frame(key, title, about, bottom + AXIS, parts)
 

@@ -53,6 +53,20 @@ def legend_sign(model: str) -> Markup:
     )
 
 
+def bar(model: str, x: float, y: float, width: float, height: float) -> Markup:
+    """Return a bar of a model."""
+    return Markup(
+        '<rect class="bar m-{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{}"/>'
+    ).format(model, x, y, width, height)
+
+
+def bar_sign(model: str) -> Markup:
+    """Return a model's bar for the legend above a picture of bars."""
+    return Markup('<svg class="sign" viewBox="0 0 14 14" aria-hidden="true">{}</svg>').format(
+        bar(model, 1, 3, 12, 8)
+    )
+
+
 def line(name: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
     """Return a line of a class of the style sheet."""
     return Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(

@@ -9,7 +9,7 @@ from unlabel.audit.verdict import MODELS, Verdict
 from unlabel.report import charts
 from unlabel.report.chapter import COMPARED, Chapter, Table, model_signs, named
 from unlabel.report.charts import Mark, Row
-from unlabel.report.words import MEASURE_NAMES, MODEL_NAMES, PLACES, interval
+from unlabel.report.words import MEASURE_NAMES, MODEL_NAMES, interval, places
 
 #: Names of the ticks of an axis that not all measures read as a share.
 UNITS = ("0", "0.25", "0.5", "0.75", "1")
@@ -70,7 +70,8 @@ def residue(verdict: Verdict) -> Chapter:
     }
     models = [m for m in MODELS if any(m in about["values"] for about in measures.values())]
     drawn = []
-    for level in (None, *PLACES):
+    named_places = places(verdict.measures)
+    for level in (None, *named_places):
         rows = [
             Row(
                 MEASURE_NAMES.get(name, name),
@@ -83,7 +84,7 @@ def residue(verdict: Verdict) -> Chapter:
             for name, about in measures.items()
             if about.get("level") == level and _within(about)
         ]
-        place = PLACES[level] if level else "Everything else the model knows"
+        place = named_places[level] if level else "Everything else the model knows"
         if rows:
             about_it = f"{len(rows)} measures, each with a value {named(models)}."
             title = f"What is left: {place.lower()}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
-from unlabel.report.chapter import COMPARED, Chapter, Table, model_signs, named
+from unlabel.report.chapter import COMPARED, Chapter, Table, bar_signs, model_signs, named
 from unlabel.report.charts import Mark, Row
 from unlabel.report.words import MODEL_NAMES, interval, number
 
@@ -117,7 +117,7 @@ def destination(verdict: Verdict) -> Chapter:
         rows,
     )
     drawn = (("Share of the forgotten samples given each label", picture),)
-    return Chapter("destination", heading, reading, model_signs(models), drawn, table)
+    return Chapter("destination", heading, reading, bar_signs(models), drawn, table)
 
 
 def _share(found: Sequence[float] | None) -> str:

@@ -16,8 +16,8 @@ from markupsafe import Markup
 from unlabel._version import __version__
 from unlabel.audit.verdict import Verdict, reaches
 from unlabel.report import words
-from unlabel.report.chapter import Chapter, Table
-from unlabel.report.drawing import legend_sign
+from unlabel.report.chapter import BAR, Chapter, Table
+from unlabel.report.drawing import bar_sign, legend_sign
 from unlabel.report.knowledge_figures import embeddings, residue, scores
 from unlabel.report.label_figures import accuracy, destination
 from unlabel.report.partner_figures import leakage, messages
@@ -47,10 +47,10 @@ def page(
             style=Markup(_text("page.css")),  # ours: no user's word gets into it
             verdict=verdict,
             words=words,
-            headline=words.HEADLINES[verdict.level],
+            headline=words.headline(verdict.level, verdict.measures),
             subject=words.subject(verdict),
             ladder=ladder(verdict),
-            not_meant=(*words.NOT_MEANT[verdict.level], words.NEVER_MEANT),
+            not_meant=words.not_meant(verdict.level, verdict.measures),
             mode=words.MODES.get(
                 verdict.mode, f"The request was carried out in mode {verdict.mode}."
             ),
@@ -84,7 +84,7 @@ class Step:
 def ladder(verdict: Verdict) -> list[Step]:
     """Return the three places, from the outermost to the innermost."""
     steps = []
-    for level, place in words.PLACES.items():
+    for level, place in words.places(verdict.measures).items():
         rulings: Counter[str] = Counter(f.ruling for f in verdict.findings if f.level == level)
         if reaches(verdict.level, level):
             # Where nothing passed outright, what there is are warnings, and that is to be seen.
@@ -129,9 +129,10 @@ def bound(verdict: Verdict) -> list[str]:
 
 def findings(verdict: Verdict) -> Table:
     """Return every judgement as a line."""
+    places = words.places(verdict.measures)
     lines = tuple(
         (
-            words.PLACES[finding.level],
+            places[finding.level],
             words.MEASURE_NAMES.get(finding.measure, finding.measure),
             finding.ruling,
             finding.sentence,
@@ -182,7 +183,9 @@ def flat(found: Mapping[str, Any], before: str = "") -> list[tuple[str, str]]:
 
 
 def sign(name: str) -> Markup:
-    """Return the sign of a legend: a model's mark, or a patch in the style of a class."""
+    """Return the sign of a legend: a model's mark or bar, or a patch in the style of a class."""
+    if name.startswith(BAR):
+        return bar_sign(name.removeprefix(BAR))
     if name.startswith("m-"):
         return legend_sign(name.removeprefix("m-"))
     return Markup('<span class="patch {}" aria-hidden="true"></span>').format(name)

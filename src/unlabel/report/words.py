@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unlabel.audit.verdict import Verdict
+from unlabel.data import ACTIVE
 
 FORBIDDEN = ("erased", "compliant", "anonymous", "equivalent to retraining")
 
@@ -28,6 +29,12 @@ PLACES = {
     "top": "The label holder's model",
     "deep": "The partners' models",
 }
+#: The same where the label holder has features, and so a bottom model, of its own.
+OWN_PLACES = {
+    **PLACES,
+    "top": "The label holder's top model",
+    "deep": "The models of the features",
+}
 RULINGS = {"pass": "passed", "warn": "doubtful", "fail": "failed", "unknown": "not known"}
 
 HEADLINES = {
@@ -36,13 +43,17 @@ HEADLINES = {
     "top": "Forgotten in the answers and in the label holder's model",
     "deep": "Forgotten in the answers and in every party's model",
 }
+OWN_HEADLINES = {
+    **HEADLINES,
+    "top": "Forgotten in the answers and in the label holder's top model",
+}
 MEANINGS = {
     "none": "Even the answers of the model still show it or the samples it was learnt from, or the "
     "model has lost too much else.",
     "output": "The model's answers look like those of a model that never learnt it. That is as "
     "far as it goes: hiding an answer achieves the same.",
-    "top": "The answers look like those of a model that never learnt it, and the label holder's "
-    "part of the model no longer singles out its samples.",
+    "top": "The answers look like those of a model that never learnt it, and the scores behind "
+    "them no longer single out its samples.",
     "deep": "In none of our tests did the answers, the label holder's model or the partners' "
     "models know more of it than a model that never learnt it, within the stated intervals.",
 }
@@ -50,8 +61,8 @@ MEANINGS = {
 UNCOMPARED = {
     "output": "The model no longer gives it as an answer. That is as far as it goes: hiding an "
     "answer achieves the same.",
-    "top": "The model no longer gives it as an answer, and the label holder's part of the model "
-    "no longer singles out its samples.",
+    "top": "The model no longer gives it as an answer, and the scores behind its answers no "
+    "longer single out its samples.",
 }
 NOT_COMPARED = "No model was trained again to compare with."
 NOT_AT_HAND = "The figures of the audit are not at hand."
@@ -74,6 +85,19 @@ NOT_MEANT = {
         "An attack that nobody has thought of yet may find more.",
     ),
 }
+#: The same where the label holder's own bottom model is among those that may know.
+OWN_NOT_MEANT = {
+    **NOT_MEANT,
+    "output": (
+        NOT_MEANT["output"][0],
+        "The models of the features, the label holder's own among them, can still recognise it.",
+    ),
+    "top": (
+        "The models of the features, the label holder's own among them, can still recognise it: "
+        "whoever holds them and a few labelled samples can read it out again.",
+        NOT_MEANT["top"][1],
+    ),
+}
 #: Holds at every level.
 NEVER_MEANT = "It says nothing about copies that anybody made outside this federation."
 
@@ -86,9 +110,9 @@ MODES = {
     "forgotten from them.",
 }
 ROW_DELETION = (
-    "The label holder's model is one linear layer and the partners were left alone. This is as "
-    "good as deleting the label's row of that layer, and no better: all that the partners' models "
-    "know of the label stays where it is."
+    "The label holder's top model is one linear layer, and all other models were left alone. This "
+    "is as good as deleting the label's row of that layer, and no better: all that the other "
+    "models know of the label stays where it is."
 )
 PURGED = "Removal of older weights is attested by {party} on {at}; nobody else has checked it."
 NOT_PURGED = (
@@ -134,6 +158,28 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
+def has_own_bottom(measures: Mapping[str, Any] | None) -> bool:
+    """Return whether the label holder has a bottom model of its own, by whose were probed."""
+    figures = [each for about in (measures or {}).values() for each in about["values"].values()]
+    return any(ACTIVE in ((each or {}).get("detail") or {}).get("parties", {}) for each in figures)
+
+
+def places(measures: Mapping[str, Any] | None) -> Mapping[str, str]:
+    """Return the names of the three places that knowledge of a label can sit in."""
+    return OWN_PLACES if has_own_bottom(measures) else PLACES
+
+
+def headline(level: str, measures: Mapping[str, Any] | None) -> str:
+    """Return a level in words."""
+    return (OWN_HEADLINES if has_own_bottom(measures) else HEADLINES)[level]
+
+
+def not_meant(level: str, measures: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Return what a level does not mean, in sentences."""
+    said = OWN_NOT_MEANT if has_own_bottom(measures) else NOT_MEANT
+    return (*said[level], NEVER_MEANT)
+
+
 def subject(verdict: Verdict) -> str:
     """Return what was to be forgotten, in words."""
     if verdict.labels:
@@ -158,7 +204,7 @@ def demand(verdict: Verdict) -> str:
     """Return whether the demanded level was reached, in a sentence."""
     if verdict.demanded == "none":
         return "Nothing was demanded of this request."
-    asked = f"Demanded: forgotten as far as {PLACES[verdict.demanded].lower()}"
+    asked = f"Demanded: forgotten as far as {places(verdict.measures)[verdict.demanded].lower()}"
     return (
         f"{asked} (level “{verdict.demanded}”). {'Reached.' if verdict.passed else 'NOT reached.'}"
     )

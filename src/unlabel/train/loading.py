@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,10 +21,8 @@ from unlabel.data import (
     load_dataset,
     read_table,
 )
-from unlabel.data.dataset import ARRAYS, SHEETS, Array, Augment, Dataset, Layout
+from unlabel.data.dataset import Array, Augment, Dataset, Layout
 from unlabel.data.encoding import Encoding, kept_encoding
-from unlabel.data.npz import load_rows
-from unlabel.data.sheets import load_sheet_rows, load_sheet_texts, sheet_encoding
 from unlabel.data.splits import check_split, split_array, split_texts
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
@@ -104,7 +101,7 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
         ),
         labels=torch.from_numpy(dataset.y),
         names=dataset.labels,
-        ids=np.arange(len(dataset.y)).astype(str),
+        ids=dataset.row_names(),
         rows=draw_rows(
             dataset.y,
             test=dataset.test if len(dataset.test) else settings.test,
@@ -206,37 +203,6 @@ def read_dataset(
     )
     check_split(dataset, config.split)
     return dataset
-
-
-def new_features(config: RunConfig, data: str) -> dict[str, Features]:
-    """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset."""
-    encoding = sheet_encoding_of(config)
-    if encoding is not None:
-        rows = load_sheet_rows(_new_sheet(Path(data)), config.columns, encoding)
-        return part_features(config, rows, "table", blocks=encoding.blocks)
-    if config.columns.text and data.endswith(SHEETS):
-        return part_features(config, load_sheet_texts(Path(data), config.columns), "text")
-    found = load_rows(Path(data), views=config.split == "views") if data.endswith(ARRAYS) else None
-    if found is not None:
-        return part_features(config, *found)
-    dataset = read_dataset(config, data)
-    return part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks)
-
-
-def sheet_encoding_of(config: RunConfig) -> Encoding | None:
-    """Return how the columns of a run's own file become numbers; None for other runs."""
-    if config.data is None or not config.data.endswith(SHEETS) or config.columns.text:
-        return None
-    return sheet_encoding((config.folder or Path()) / config.data, config.columns)
-
-
-def _new_sheet(path: Path) -> Path:
-    if not path.name.endswith(SHEETS):
-        raise DataError(
-            f"This run was made from a table in one file; expected new rows in a file of the same "
-            f"columns, ending in {', '.join(SHEETS)}, but got '{path}'."
-        )
-    return path
 
 
 def match_tables(

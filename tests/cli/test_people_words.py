@@ -1,0 +1,153 @@
+"""Requests about people, as a newcomer meets them: what is said before, after and instead."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from cli.command_line import nothing_written, one_thread, unlabel
+
+from unlabel.cli import output
+from unlabel.federation import Federation
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+DIGITS = ("--data", "digits", "--model", "mlp", "--parties", "2", "--epochs", "3")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("people") / "d"
+    assert unlabel("train", *DIGITS, "--out", run).code == 0
+    return run
+
+
+@pytest.fixture
+def run(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of a run, with a request of five people beside it."""
+    shutil.copytree(kept, tmp_path / "d")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(output.results, "width", 80)
+    held = Federation.open("d").holdings
+    ids = held.ids[held.rows.train[:5].numpy()].tolist()
+    Path("five.csv").write_text("\n".join(["id", *ids, ""]))
+    return Path("d")
+
+
+def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
+    dry = unlabel("forget", run, "--ids", "five.csv", "--dry-run").out
+    assert re.search(r"│ people +│ 5 ", dry)
+    assert re.search(r"│ cover +│ \d+ rows", dry)
+    assert re.search(r"│ proved bound +│ none ", dry)
+
+    said = unlabel("forget", run, "--ids", "five.csv").err
+    assert "Next: unlabel commit d, then unlabel certificate d, or unlabel rollback d\n" in said
+    assert "unlabel audit" not in said
+    with nothing_written(run):
+        audit, report = (unlabel(verb, run).sentence for verb in ("audit", "report"))
+    assert audit == report
+    assert audit.endswith("decide by that, with `unlabel commit` or `unlabel rollback`.")
+
+    assert unlabel("commit", run).code == 0
+    with nothing_written(run):
+        audit, report = (unlabel(verb, run).sentence for verb in ("audit", "report"))
+    assert audit == report
+    assert audit.endswith("`unlabel certificate` has every party sign what it did.")
+    purged = unlabel("purge", run)
+    assert purged.err.endswith("Next: unlabel certificate d\n")
+    assert unlabel("certificate", run).code == 0
+
+    # The ledger has who they were, in words that fit the window.
+    ids = Path("five.csv").read_text().split()[1:]
+    book = unlabel("ledger", run).out
+    assert "Ledger of active: 2 lines, chain whole" in book
+    listed = re.search(r"people: (.*)", book)
+    assert listed
+    assert listed[1].startswith(", ".join(sorted(ids, key=listed[1].index)))
+    assert "audit: level -, forced no" in book
+    assert max(map(len, book.splitlines())) <= 80
+
+
+def test_who_was_trained_on_can_be_listed(run: Path) -> None:
+    held = Federation.open(run).holdings
+    tested = str(held.ids[int(held.rows.test[0])])
+    Path("more.csv").write_text(Path("five.csv").read_text() + f"{tested}\nnobody\n")
+    with nothing_written(run):
+        sentence = unlabel("forget", run, "--ids", "more.csv").sentence
+        assert unlabel("predict", run, "--part", "train", "--out", "trained.csv").code == 0
+    assert sentence.startswith(
+        "2 of 7 ids were not trained on (1 set aside for tests or as public samples), the first "
+        f"being '{tested}', so their labels were not learnt: leave them out"
+    )
+    assert "`unlabel predict RUN --part train --out FILE` lists who was trained on" in sentence
+    with Path("trained.csv").open() as file:
+        listed = [line["id"] for line in csv.DictReader(file)]
+    assert listed == held.ids[held.rows.train.numpy()].tolist()
+    # With those alone the same request is carried out.
+    wanted = Path("more.csv").read_text().split()[1:]
+    Path("kept.csv").write_text("\n".join(["id", *(i for i in wanted if i in listed), ""]))
+    words = ("--ids", "kept.csv", "--dry-run", "--json")
+    assert unlabel("forget", run, *words).json["people"] == 5
+
+
+def test_a_part_is_of_the_run_and_no_file(run: Path) -> None:
+    assert (
+        "Unknown part 'trian'. Did you mean 'train'?"
+        in unlabel("predict", run, "--part", "trian").sentence
+    )
+    sentence = unlabel("predict", run, "--part", "train", "--data", "new.npz").sentence
+    assert sentence == "--part names the run's own rows; leave out --table and --data."
+    usual, named = (unlabel("predict", run, *w, "--json") for w in ((), ("--part", "test")))
+    assert usual.json == named.json
+
+
+def test_accuracy_after_a_request_is_that_of_labels_that_stay(run: Path) -> None:
+    before = unlabel("evaluate", run, "--json").json
+    assert before["retained_accuracy"] == before["accuracy"]
+    assert before["forgotten_labels"] == []
+    assert "forgotten" not in unlabel("evaluate", run).out
+    assert unlabel("forget", run, "--label", "3", "--label", "5", "--commit").code == 0
+    found = unlabel("evaluate", run, "--json").json
+    stays = [n for n in range(10) if n not in (3, 5)]
+    right = sum(found["confusion"][n][n] for n in stays)
+    share = right / sum(sum(found["confusion"][n]) for n in stays)
+    assert found["retained_accuracy"] == pytest.approx(share)
+    assert found["accuracy"] < share - 0.1
+    assert found["forgotten_labels"] == ["3", "5"]
+    shown = unlabel("evaluate", run).out
+    headline = f"Test accuracy {100 * share:.1f} % on the 8 labels that stay, 2 forgotten"
+    assert shown.startswith(headline)
+    assert f"On all labels: {100 * found['accuracy']:.1f} %." in shown
+    assert re.search(r"│ 5 \(forgotten\) +│ +0.0 % ", shown)
+
+
+def test_a_dry_run_speaks_in_words(run: Path) -> None:
+    for mode in ("hidden", "open"):
+        shown = unlabel("forget", run, "--label", "3", "--mode", mode, "--dry-run").out
+        assert re.search(r"│ labels +│ 3 ", shown)
+        assert not re.search(r"[\[\]{}]|True|False|None", shown)
+    assert re.search(r"│ samples +│ \d+ of the label, \d+ of others ", shown)
+
+
+def test_a_request_that_failed_is_said_without_markup(run: Path) -> None:
+    # At rate 0 nothing is forgotten.
+    words = ("--mode", "open", "--set", "top_lr=0", "--set", "bottom_lr=0")
+    said = unlabel("forget", run, "--label", "3", *words).err
+    assert "Not forgotten: " in said
+    assert "[bold]" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("methods",), ("data", "list"), ("bench", "list"), ("bench", "paper", "--list")],
+)
+def test_lists_fit_a_window_of_80_letters_uncut(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output.results, "width", 80)
+    shown = unlabel(*words).out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
