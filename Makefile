@@ -71,6 +71,13 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# All of it at once, where all is wanted: one installation takes less time than three.
+$(VENV)/.all: $(BIN)/python $(INPUTS)
+	@echo "Installing unlabel and what all tests need into $(VENV) (once; PyTorch is large) ..."
+	$(PIP) install --constraint constraints.txt --editable '.[dev,federation]'
+	@touch $(VENV)/.base
+	@touch $(VENV)/.dev $(VENV)/.federation $@
+
 $(VENV)/.federation: $(VENV)/.base
 	@echo "Installing what a federation needs ..."
 	$(PIP) install --constraint constraints.txt --editable '.[federation]'
