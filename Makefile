@@ -71,10 +71,10 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# All of it at once, where all is wanted: one installation takes less time than three.
+# All of it at once, where all is wanted; what is never imported need not be compiled.
 $(VENV)/.all: $(BIN)/python $(INPUTS)
 	@echo "Installing unlabel and what all tests need into $(VENV) (once; PyTorch is large) ..."
-	$(PIP) install --constraint constraints.txt --editable '.[dev,federation]'
+	$(PIP) install --no-compile --constraint constraints.txt --editable '.[dev,federation]'
 	@touch $(VENV)/.base
 	@touch $(VENV)/.dev $(VENV)/.federation $@
 
