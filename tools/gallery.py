@@ -10,7 +10,7 @@ from typing import Any
 from unlabel.bench.paper_page import command_of
 from unlabel.bench.pictures import labels_in_words
 from unlabel.bench.registry import BENCHES
-from unlabel.files import write_atomically
+from unlabel.files import write_page
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gallery.md"
@@ -92,11 +92,8 @@ def _link(name: str) -> str:
 
 def main() -> None:
     """Write the page."""
-    written = text()
-    before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-    if written != before:
-        write_atomically(PAGE, written.encode())
-    print(f"{PAGE.relative_to(ROOT)}: {'written' if written != before else 'as it was'}")
+    written = write_page(PAGE, text())
+    print(f"{PAGE.relative_to(ROOT)}: {'written' if written else 'as it was'}")
 
 
 if __name__ == "__main__":

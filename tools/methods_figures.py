@@ -14,7 +14,7 @@ from typing import Any
 
 from unlabel.bench.comparison_summary import RETRAINED, find, plain_name
 from unlabel.bench.comparison_table import markdown, where, with_spread
-from unlabel.files import write_atomically
+from unlabel.files import write_page
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "methods.md"
@@ -171,11 +171,8 @@ def _people(path: Path) -> str:
 
 def main() -> None:
     """Fill the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    filled = fill(text)
-    if filled != text:
-        write_atomically(PAGE, filled.encode())
-    print(f"{PAGE.relative_to(ROOT)}: {'written' if filled != text else 'as it was'}")
+    written = write_page(PAGE, fill(PAGE.read_text(encoding="utf-8")))
+    print(f"{PAGE.relative_to(ROOT)}: {'written' if written else 'as it was'}")
 
 
 if __name__ == "__main__":

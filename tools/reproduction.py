@@ -16,7 +16,7 @@ from unlabel.bench.paper_figures import FIGURES
 from unlabel.bench.paper_page import provenance_in_words, section
 from unlabel.bench.paper_tables import CITATION
 from unlabel.bench.registry import BENCHES
-from unlabel.files import write_atomically
+from unlabel.files import write_page
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reproduction.md"
@@ -116,15 +116,11 @@ def _people(root: Path) -> list[str]:
 
 def main() -> None:
     """Note the records, then draw the figures and write the page."""
-    noted = json.dumps(there(in_order()), indent=2) + "\n"
-    write_atomically(NOTED, noted.encode())
+    write_page(NOTED, json.dumps(there(in_order()), indent=2) + "\n")
     recorded.cache_clear()
     draw()
-    written = text()
-    before = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
-    if written != before:
-        write_atomically(PAGE, written.encode())
-    print(f"{PAGE.relative_to(ROOT)}: {'written' if written != before else 'as it was'}")
+    written = write_page(PAGE, text())
+    print(f"{PAGE.relative_to(ROOT)}: {'written' if written else 'as it was'}")
 
 
 if __name__ == "__main__":

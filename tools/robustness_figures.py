@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from unlabel.bench.robustness_summary import block
-from unlabel.files import write_atomically
+from unlabel.files import write_page
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "robustness"
@@ -42,10 +42,7 @@ def fill(text: str, folder: Path = RESULTS) -> str:
 def main() -> None:
     """Fill every page."""
     for page in sorted(PAGES.glob("*.md")):
-        before = page.read_text(encoding="utf-8")
-        after = fill(before)
-        if after != before:
-            write_atomically(page, after.encode())
+        if write_page(page, fill(page.read_text(encoding="utf-8"))):
             print(f"Wrote {page.relative_to(ROOT)}.")
 
 

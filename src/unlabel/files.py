@@ -49,6 +49,14 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
             raise
 
 
+def write_page(path: Path, text: str) -> bool:
+    """Write a page unless it says so already; return whether it was written."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return False
+    write_atomically(path, text.encode())
+    return True
+
+
 def write_shared(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file of a cache that another process may be writing now; the last one stays."""
     own = path.with_name(f"{os.getpid()}-{path.name}")

@@ -20,7 +20,8 @@ from unlabel.data.sheets import load_sheet_rows, sheet_encoding
 from unlabel.errors import DataError, RunError
 from unlabel.files import write_shared
 
-PACKED = gzip.compress(("a,label\n" + "1,x\n2,y\n" * 5000).encode())
+# Without the time of day: it would stand in the names of tests, which all processes must share.
+PACKED = gzip.compress(("a,label\n" + "1,x\n2,y\n" * 5000).encode(), mtime=0)
 
 
 # --- tables --------------------------------------------------------------------------------

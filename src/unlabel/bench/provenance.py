@@ -27,7 +27,7 @@ def provenance(settings: Any) -> dict[str, Any]:
     """Return what somebody needs to repeat a measurement."""
     return {
         "settings": {k: v for k, v in asdict(settings).items() if k not in PLACES},
-        "command": " ".join([_program(), *_told(sys.argv[1:])]),
+        "command": " ".join([_program(sys.argv[0]), *_told(sys.argv[1:])]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _commit(),
         "machine": _machine(),
@@ -55,9 +55,18 @@ def _told(words: Sequence[str]) -> list[str]:
     return told
 
 
-def _program() -> str:
-    name = Path(sys.argv[0]).name
-    return "python -m unlabel.bench" if name == "__main__.py" else name
+def _program(path: str) -> str:
+    """Return how a program is called; as a module it goes by the folder it lies in.
+
+    >>> _program("/venv/bin/unlabel"), _program("src/unlabel/bench/__main__.py")
+    ('unlabel', 'python -m unlabel.bench')
+    >>> _program("src/unlabel/__main__.py")
+    'python -m unlabel'
+    """
+    found = Path(path)
+    if found.name != "__main__.py":
+        return found.name
+    return "python -m unlabel.bench" if found.parent.name == "bench" else "python -m unlabel"
 
 
 def _machine() -> dict[str, Any]:
