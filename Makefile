@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test federation-demo federation-test check lint types docs docs-figures related-work reproduction bench-small fuzz clean help
+.PHONY: demo test test-long federation-demo federation-test check lint types docs docs-figures related-work reproduction bench-small fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -18,13 +18,17 @@ demo: $(VENV)/.base   ## two parties train together; ends in a table
 test: $(VENV)/.dev    ## the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+test-long: $(VENV)/.dev $(VENV)/.federation   ## the tests that take long, of both kinds
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m long -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -m long
+
 federation-demo: $(VENV)/.federation   ## three parties in processes of their own, over mutual TLS
 	$(BIN)/unlabel federation demo
 
 federation-test: $(VENV)/.dev $(VENV)/.federation   ## the tests of parties in processes of their own
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -n 2 --dist loadfile
 
-check: lint types test federation-test docs   ## everything that must hold before a commit
+check: lint types test federation-test test-long docs   ## everything that must hold before a commit
 
 lint: $(VENV)/.dev    ## formatting and lint
 	$(BIN)/ruff format --check src tests docs tools

@@ -162,6 +162,21 @@ def test_a_lean_room_names_no_other_library(room: str) -> None:
         assert named - sys.stdlib_module_names <= LEAN_LIBRARIES | optional, path
 
 
+#: What a command that needs none of it must not wait for.
+SLOW = {"sklearn", "scipy", "pandas", "pyarrow", "matplotlib", "transformers"}
+
+
+def test_slow_libraries_are_imported_where_they_are_used() -> None:
+    found = []
+    for _, path in sources(HOUSE):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        at_once = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        named = modules_named("\n".join(map(ast.unparse, at_once)))
+        slow = sorted({name.split(".")[0] for name in named} & SLOW)
+        found += [f"{path.relative_to(HOUSE)} imports {name}" for name in slow]
+    assert found == []
+
+
 #: scikit-learn imports pandas and rich by itself where it finds them, so looking at `sys.modules`
 #: would not tell who did. Here the heavy libraries cannot be found at all, and whoever asks is
 #: noted.

@@ -122,6 +122,7 @@ def test_a_damaged_original_is_trained_again(damage: str) -> None:
     assert weights.read_bytes() == before
 
 
+@pytest.mark.long
 def test_a_killed_bench_goes_on_where_it_was(tmp_path: Path) -> None:
     path = tmp_path / "records.jsonl"
     methods = "mask,retrain,renormalise,deep:epochs=2,scrub"

@@ -79,6 +79,7 @@ def test_every_method_stands_at_what_it_tells_and_forgets(tmp_path: Path) -> Non
     json.dumps(result)
 
 
+@pytest.mark.long
 def test_attackers_learn_from_further_requests(tmp_path: Path) -> None:
     settings = replace(
         SMALL,

@@ -21,7 +21,7 @@ __all__ = ["one_thread"]  # a fixture for every test here
 
 HIDDEN = "hidden:steps=20"
 SMALL = RequestPrivacySettings(
-    epochs=4, requests=60, originals=2, people=0, methods=("renormalise", "mask", HIDDEN)
+    epochs=4, requests=40, originals=2, people=0, methods=("renormalise", "mask", HIDDEN)
 )
 
 
@@ -51,13 +51,14 @@ def test_the_undefended_method_is_found_out_and_a_hidden_one_is_not(tmp_path: Pa
         assert quiet["rows"]["training rows"] == 0.5
     assert all(m["outcome"]["forgotten"] < 0.1 for m in found.values())
     text = page.read_text()
-    assert "60 requests a method" in text
+    assert "40 requests a method" in text
     assert f"| {HIDDEN} |" in text
 
 
+@pytest.mark.long
 def test_noise_keeps_what_is_told_below_the_bound(tmp_path: Path) -> None:
     method = "hidden:steps=5:noise=0.5:moves=3"
-    (found,) = run(replace(SMALL, methods=(method,)))["methods"]
+    (found,) = run(replace(SMALL, requests=60, methods=(method,)))["methods"]
     assert not found["alike"]
     assert found["information"]["limit"] <= found["bound"]["information"]
     assert found["bound_holds"]
@@ -66,6 +67,7 @@ def test_noise_keeps_what_is_told_below_the_bound(tmp_path: Path) -> None:
     json.dumps(found)
 
 
+@pytest.mark.long
 def test_a_partys_files_tell_an_open_request_and_not_a_hidden_one() -> None:
     small = replace(SMALL, requests=10, files=True, methods=("renormalise", HIDDEN))
     found = {m["method"]: m for m in run(small)["methods"]}

@@ -72,6 +72,7 @@ def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path, strang
     assert "holds something else than a demonstration; choose another --out" in sentence
 
 
+@pytest.mark.long
 def test_a_step_that_fails_ends_it(tmp_path: Path) -> None:
     assert os.environ.get("PYTHONPATH"), "the engine must be hidden from what is started here"
     ended = in_shell("federation", "demo", "--json", cwd=tmp_path)

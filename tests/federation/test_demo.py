@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 import yaml
 
 from unlabel.data import ACTIVE
@@ -45,6 +46,7 @@ def still_running(out: Path) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_the_demonstration_ends_in_a_certificate_of_all_three(tmp_path: Path) -> None:
     assert start(tmp_path).wait(timeout=SECONDS) == 0, (tmp_path / "said").read_text()
     found = json.loads((tmp_path / "result").read_bytes())
@@ -66,6 +68,7 @@ def test_the_demonstration_ends_in_a_certificate_of_all_three(tmp_path: Path) ->
     assert still_running(tmp_path) == []
 
 
+@pytest.mark.long
 def test_who_stops_it_stops_the_parties_too(tmp_path: Path) -> None:
     demo = start(tmp_path)
     deadline = time.monotonic() + SECONDS / 4

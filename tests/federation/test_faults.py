@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from unlabel.bench.faults import KINDS, FaultSettings, run, table
+from unlabel.errors import SettingsError
 
 #: A seed whose ten kills hit every kind of process and every verb.
 SEED = 9
 
 
+def test_a_party_that_is_killed_while_all_train_changes_no_weight() -> None:
+    found = run(FaultSettings(kills=1, epochs=5, kinds=("party",), until="train"), lambda _: None)
+    (kill,) = found["kills"]
+    assert (kill["verb"], kill["kind"]) == ("train", "party")
+    assert found["losses"] == 1
+    assert kill["recovered"] is not None
+    assert found["wrong"] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"until": "audit"}, "Expected `until` in train, forget, commit, purge but got 'audit'."),
+        ({"kinds": ("editor",)}, "but got 'editor'"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        run(FaultSettings(**wrong), lambda _: None)
+
+
+@pytest.mark.long
 def test_ten_kills_change_nothing_but_the_time_it_takes() -> None:
     settings = FaultSettings(kills=10, seed=SEED, epochs=8, timeout=5.0)
     said: list[str] = []

@@ -138,6 +138,7 @@ def test_a_job_that_brings_code_is_refused_by_the_partner(meeting: Meeting, tmp_
     assert not list((meeting.kits / "shop" / "engine").rglob("*.py"))
 
 
+@pytest.mark.long
 def test_a_job_that_names_another_class_does_not_run_at_the_partner(
     meeting: Meeting, tmp_path: Path
 ) -> None:

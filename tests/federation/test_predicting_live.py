@@ -27,6 +27,7 @@ def wait_for(port: int) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.long
 def test_new_people_are_predicted_without_a_party_that_was_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

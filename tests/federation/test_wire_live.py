@@ -10,6 +10,7 @@ from unlabel.bench.wire import WireSettings, run
 from unlabel.operate.rules import ALLOWED
 
 
+@pytest.mark.long
 def test_ours_and_the_bare_call_are_timed_in_one_job_and_parties_answer_side_by_side() -> None:
     settings = WireSettings(
         sizes=(64,), parties=(1, 2), calls=6, block=3, think=300, data=(), seeds=1

@@ -4,12 +4,14 @@
 
 A moment is the time right before or after one party handles a message (so that it was sent, or
 is about to be answered), after a file was half written, and after each fsync, rename, unlink,
-rmdir, mkdir and chmod. OUT/000, OUT/001 .. are the run after a SIGKILL at each moment, and
-OUT/moments.json says which those are.
+rmdir, mkdir and chmod. OUT/000, OUT/001 .. are the run after a SIGKILL at each moment that finds
+other files than the one before it; a death leaves nothing but files, so that all deaths among the
+same ones are one death. OUT/moments.json has every moment, and the number of the run it leaves.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -48,19 +50,43 @@ def run_verb(federation: Federation, verb: str, label: str) -> object:
 
 
 class Fate:
-    """Counts the moments at which a process can die, and lets it die at one of them."""
+    """Counts the moments at which a process can die, and lets it die at one of them.
 
-    def __init__(self, last: int) -> None:
+    run   the folder whose files tell moments apart, where no death is due
+    last  the moment of death, counted from 0
+    """
+
+    def __init__(self, run: Path, last: int | None = None) -> None:
+        self.run = run
         self.last = last
-        self.moments: list[str] = []
+        self.passed = 0
+        self.moments: list[tuple[str, int]] = []
+        self._files = ""
+        self._state = -1
 
     def is_due(self) -> bool:
-        return len(self.moments) == self.last
+        return self.passed == self.last
 
-    def pass_by(self, moment: str) -> None:
+    def pass_by(self, moment: str, *, torn: bool = False) -> None:
+        """Die here, or note the moment; `torn` where a death would leave half of a file."""
         if self.is_due():
             os.kill(os.getpid(), signal.SIGKILL)
-        self.moments.append(moment)
+        self.passed += 1
+        if self.last is None:
+            files = digest_of(self.run)
+            if torn or files != self._files:
+                self._state += 1
+            self._files = "" if torn else files
+            self.moments.append((moment, self._state))
+
+
+def digest_of(folder: Path) -> str:
+    """Return a digest of the names, modes and bytes of all files and folders in a folder."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        found.update(f"{path.relative_to(folder)} {path.stat().st_mode} ".encode())
+        found.update(hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b"/")
+    return found.hexdigest()
 
 
 def bind(fate: Fate) -> None:
@@ -92,7 +118,7 @@ def _fsync(fate: Fate, real: Callable[[int], None]) -> Callable[[int], None]:
         if stat.S_ISREG(about.st_mode):
             if fate.is_due():
                 os.ftruncate(handle, about.st_size // 2)
-            fate.pass_by("half of a file")
+            fate.pass_by("half of a file", torn=True)
         real(handle)
         fate.pass_by("after fsync")
 
@@ -129,21 +155,23 @@ def die_at_every_moment(run: Path, verb: str, label: str, out: Path) -> None:
     federation = Federation.open(work, record=True, recovering=verb == "recover")
 
     def undisturbed() -> None:
-        fate = Fate(-1)
+        fate = Fate(work)
         bind(fate)
         run_verb(federation, verb, label)
         told.write_text(json.dumps(fate.moments))
 
     def disturbed(moment: int) -> None:
-        bind(Fate(moment))
+        bind(Fate(work, moment))
         run_verb(federation, verb, label)
 
     assert in_child(undisturbed) == 0
-    for moment in range(len(json.loads(told.read_text()))):
-        shutil.rmtree(work)
+    shutil.rmtree(work)
+    states = [state for _, state in json.loads(told.read_text())]
+    for state in range(states[-1] + 1):
         shutil.copytree(run, work)
-        assert in_child(lambda last=moment: disturbed(last)) == -signal.SIGKILL  # type: ignore[misc]
-        shutil.copytree(work, out / f"{moment:03d}")
+        last = states.index(state)
+        assert in_child(lambda last=last: disturbed(last)) == -signal.SIGKILL  # type: ignore[misc]
+        work.rename(out / f"{state:03d}")
 
 
 if __name__ == "__main__":

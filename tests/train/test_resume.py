@@ -21,8 +21,8 @@ from unlabel.party import checkpoint
 from unlabel.train import Training, assemble
 
 COMMAND = [
-    *(sys.executable, "-m", "unlabel", "train", "--data", "digits", "--model", "convnet"),
-    *("--epochs", "7", "--lr", "0.02", "--patience", "50", "--json"),
+    *(sys.executable, "-m", "unlabel", "train", "--data", "digits", "--model", "mlp"),
+    *("--epochs", "6", "--lr", "0.02", "--patience", "50", "--json"),
 ]
 
 
@@ -42,7 +42,7 @@ def test_a_training_killed_at_random_moments_and_resumed_ends_in_the_same_weight
     subprocess.run([*COMMAND, "--out", "calm"], cwd=tmp_path, check=True, capture_output=True)
     draw = random.Random()
     kills = 0
-    for target in (1, 4):
+    for target in (1, 3):
         child = subprocess.Popen(
             [*COMMAND, "--out", "shaken", "--resume"],
             cwd=tmp_path,
@@ -64,7 +64,7 @@ def test_a_training_killed_at_random_moments_and_resumed_ends_in_the_same_weight
     assert calm.keys() == shaken.keys()
     assert [name for name in calm if not torch.equal(calm[name], shaken[name])] == []
     lines = (tmp_path / "shaken" / "metrics.jsonl").read_text().splitlines()
-    assert len(lines) == 7
+    assert len(lines) == 6
 
 
 class Crash(BaseException):

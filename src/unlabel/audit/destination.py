@@ -7,7 +7,6 @@ from math import log
 from typing import ClassVar, Literal
 
 import numpy as np
-from scipy.special import xlogy
 
 from unlabel.audit.intervals import Array, bootstrap
 from unlabel.audit.measure import MEASURES, Figure, Level, Measure
@@ -51,6 +50,8 @@ class Destination(Measure):
             return Figure(None, detail=detail, note=note)
 
         def spread(weights: Array) -> Array:
+            from scipy.special import xlogy
+
             d = weights @ called / weights.sum(1, keepdims=True)
             found: Array = np.minimum(1.0, -xlogy(d, d).sum(1) / log(stay))
             return found

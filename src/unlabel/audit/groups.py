@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from unlabel.audit.view import View
@@ -40,6 +38,8 @@ def groups_by_label(
 
 def groups_by_cluster(views: Sequence[View], count: int, *, seed: int = 0) -> dict[str, Tensor]:
     """Return a cluster for every row of every table: k-means of the embeddings before."""
+    from sklearn.cluster import KMeans
+
     tables = list(views[0].before.embeddings)
     joined = {table: _joined(views, table) for table in tables}
     rows = torch.cat(list(joined.values())).numpy()
@@ -56,6 +56,8 @@ def name_clusters(
 
     Only who judges an attack does this, to see whether the cluster it names is the right one.
     """
+    from scipy.optimize import linear_sum_assignment
+
     together = np.zeros((count, count), dtype=np.int64)
     for table, found in groups.items():
         np.add.at(together, (found.numpy(), truth[table].numpy()), 1)

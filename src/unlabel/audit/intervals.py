@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betaincinv, stdtrit
 
 Array = NDArray[np.float64]
 Interval = tuple[float, float]
@@ -29,6 +28,8 @@ def share_interval(hits: int, total: int) -> Interval:
     >>> [round(end, 4) for end in share_interval(0, 10)]
     [0.0, 0.3085]
     """
+    from scipy.special import betaincinv
+
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(hits, total - hits + 1, tail)) if hits > 0 else 0.0
     high = float(betaincinv(hits + 1, total - hits, 1 - tail)) if hits < total else 1.0
@@ -41,6 +42,8 @@ def mean_interval(values: Sequence[float]) -> Interval:
     >>> [round(end, 3) for end in mean_interval([1.0, 2.0, 3.0])]
     [-0.484, 4.484]
     """
+    from scipy.special import stdtrit
+
     found = np.asarray(values, dtype=np.float64)
     t = float(stdtrit(len(found) - 1, (1 + CONFIDENCE) / 2))
     reach = t * float(found.std(ddof=1)) / len(found) ** 0.5

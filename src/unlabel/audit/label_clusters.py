@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from scipy.optimize import linear_sum_assignment
-from sklearn.cluster import KMeans
 from torch import Tensor
 
 from unlabel.audit.view import View
@@ -36,6 +34,8 @@ def label_clusters(
     >>> label_clusters(rows, torch.tensor([7, 7, 2, 2]), 2, normalised=True)
     1.0
     """
+    from sklearn.cluster import KMeans
+
     rows = gradients.double()
     if normalised:
         rows = F.normalize(rows, dim=1)
@@ -52,6 +52,8 @@ def label_clusters(
 
 def matched(clusters: np.ndarray[Any, Any], truth: np.ndarray[Any, Any], labels: int) -> int:
     """Return how many rows are right when clusters stand for labels, one to one."""
+    from scipy.optimize import linear_sum_assignment
+
     together = np.zeros((int(clusters.max()) + 1, labels), dtype=np.int64)
     np.add.at(together, (clusters, truth), 1)
     return int(together[linear_sum_assignment(together, maximize=True)].sum())

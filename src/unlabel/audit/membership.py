@@ -8,7 +8,6 @@ from math import log
 from typing import Any, ClassVar
 
 import torch
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from unlabel.audit.intervals import share_interval
@@ -38,6 +37,8 @@ def attack_success(members: Tensor, strangers: Tensor, forgotten: Tensor) -> flo
     >>> attack_success(low, high, torch.tensor([0.0, 0.1, 0.9, 1.0]))
     0.5
     """
+    from sklearn.linear_model import LogisticRegression
+
     x = torch.cat([members, strangers]).double().cpu().numpy()[:, None]
     y = torch.cat([torch.ones(len(members)), torch.zeros(len(strangers))]).numpy()
     model = LogisticRegression(class_weight="balanced").fit(x, y)

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import roc_auc_score
 from torch import Tensor
 
 from unlabel.audit.view import View
@@ -58,6 +57,8 @@ def moved_rows(view: View, rows: Tensor, members: Tensor) -> dict[str, float]:
     1/2 is no better than a guess. `rows` are rows of the main table, and `members` says which of
     them have the forgotten label, or belong to the people of a request.
     """
+    from sklearn.metrics import roc_auc_score
+
     truth = members.numpy()
     return {
         name: float(roc_auc_score(truth, score.numpy()))
@@ -84,6 +85,8 @@ def public_auc(view: View, labels: Tensor, gone: list[int], *, table: str = "mai
 
     Over the rows for which gradients came; None where there are none, or only of one kind.
     """
+    from sklearn.metrics import roc_auc_score
+
     norms = view.push_norms(table)
     rows = (view.summed(table)[1] > 0).nonzero()[:, 0]
     truth = torch.isin(labels[rows], torch.tensor(gone)).numpy()

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.ensemble import RandomForestClassifier
 from torch import Tensor
 
 from unlabel.audit.traces import Traces
@@ -91,6 +90,8 @@ class Forest(Attacker):
 
     def judged(self, seen: Traces, others: Traces) -> tuple[Array, Array]:
         """Grow the trees once: each grows without some of those seen, and is judged on them."""
+        from sklearn.ensemble import RandomForestClassifier
+
         x, y = _flat(seen, others)
         model = RandomForestClassifier(
             TREES, min_samples_leaf=2, random_state=0, n_jobs=1, oob_score=True

@@ -79,7 +79,7 @@ def network_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor
     def logits(rows: Tensor) -> Tensor:
         return (rows @ inner + bias).relu() @ outer + last
 
-    optimiser = torch.optim.Adam([inner, outer, bias, last], lr=RATE)
+    optimiser = torch.optim.Adam([inner, outer, bias, last], lr=RATE, fused=True)
     rows = x.float()
     with torch.enable_grad():
         for _ in range(STEPS):

@@ -122,10 +122,10 @@ class _Work:
         self.aim = settings.aim or float(right.double().mean())
         self._start = self._fit_others()
 
-    def steps(self, few: int) -> list[float]:
+    def steps(self, few: int, enough: int = 0) -> list[float]:
         """Return after how many steps the label is back with a few samples, infinity if never.
 
-        One number a draw.
+        One number a draw. No more steps are taken once it is back in `enough` draws, 0 for all.
         """
         rows = torch.stack([self._rows(few, draw) for draw in range(self._settings.draws)])
         labels = self._labels[rows]
@@ -135,7 +135,7 @@ class _Work:
         for step, head in enumerate(moved, 1):
             for draw in torch.nonzero(self._back(head)).flatten().tolist():
                 found[draw] = min(found[draw], float(step))
-            if max(found) < inf:
+            if sum(map(isfinite, found)) >= (enough or len(found)):
                 break
         return found
 
@@ -151,7 +151,8 @@ class _Work:
         return tried[bisect_left(tried, True, hi=len(tried) - 1, key=self._returns)]
 
     def _returns(self, few: int) -> bool:
-        return isfinite(median(self.steps(few)))
+        """Return whether the median number of steps is finite, for which most draws are enough."""
+        return isfinite(median(self.steps(few, enough=self._settings.draws // 2 + 1)))
 
     def _rows(self, few: int, draw: int) -> Tensor:
         """Return positions of some rows of every label, of the forgotten ones as many as asked."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
-from scipy.special import ndtri
 
 from unlabel.audit.intervals import CONFIDENCE
 from unlabel.audit.measure import Figure
@@ -13,7 +13,7 @@ from unlabel.audit.measure import Figure
 #: Standard errors by which original and retrained must differ for a ratio to mean anything.
 ERRORS = 3.0
 #: Standard errors on either side in a 95 % interval.
-REACH = float(ndtri((1 + CONFIDENCE) / 2))
+REACH = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 def residual(probe: float, original: float, retrained: float) -> float | None:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from sklearn.datasets import load_digits
 from torch import Tensor
 
 from unlabel.forget.mixing import mixer, pairs_among
@@ -135,6 +134,8 @@ def linear_network(
     The mixed gradient, by autograd over all ordered pairs of samples of the label, is regressed on
     the unmixed gradient and the cross term together, and on the unmixed gradient alone.
     """
+    from sklearn.datasets import load_digits
+
     images, digits = load_digits(return_X_y=True)
     x = F.pad(torch.from_numpy(images) / 16, (0, 1), value=1.0)
     y = F.one_hot(torch.from_numpy(digits)).double()

@@ -10,7 +10,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +67,8 @@ class Town:
             beginning = self.place / "beginning" / name
             shutil.copytree(kit / "state", beginning, ignore=shutil.ignore_patterns("links"))
 
-    def live(self, planned: Callable[[str], list[Kill]], life: Life) -> Life:
-        """Live one round: train, forget, commit, purge."""
+    def live(self, verbs: Sequence[str], planned: Callable[[str], list[Kill]], life: Life) -> Life:
+        """Live one round of some verbs, in their order."""
         from unlabel import erasure
 
         self.neighbours.stop()
@@ -76,10 +76,14 @@ class Town:
             shutil.rmtree(kit / "state")
             shutil.copytree(self.place / "beginning" / name, kit / "state")
         self.neighbours.__enter__()
-        self._verb("train", planned, life, lambda fed: fed.train())
-        self._verb("forget", planned, life, lambda fed: fed.forget([LABEL], key=KEY))
-        self._verb("commit", planned, life, self._commit)
-        self._verb("purge", planned, life, lambda fed: fed.lasting(lambda: erasure.purge(fed)))
+        acts: dict[str, Callable[[FarFederation], object]] = {
+            "train": lambda fed: fed.train(),
+            "forget": lambda fed: fed.forget([LABEL], key=KEY),
+            "commit": self._commit,
+            "purge": lambda fed: fed.lasting(lambda: erasure.purge(fed)),
+        }
+        for verb in verbs:
+            self._verb(verb, planned, life, acts[verb])
         return life
 
     def _commit(self, fed: FarFederation) -> str:

@@ -45,6 +45,7 @@ class FaultSettings:
     timeout  seconds that a call of a party may take
     workers  federations that run side by side, each with its share of the kills
     kinds    what is killed, by name with spaces as dashes; all kinds by default
+    until    the verb with which a round ends
     """
 
     kills: int = 100
@@ -53,6 +54,13 @@ class FaultSettings:
     timeout: float = 10.0
     workers: int = 1
     kinds: tuple[str, ...] = tuple(kind.replace(" ", "-") for kind in KINDS)
+    until: str = "purge"
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What is done in a round, in this order."""
+        known = tuple(KILLS)
+        return known[: known.index(self.until) + 1]
 
 
 @dataclass
@@ -87,6 +95,8 @@ def run(settings: FaultSettings, say: Say) -> dict[str, Any]:
     for kind in settings.kinds:
         if kind not in known:
             raise SettingsError(f"Expected kinds among {', '.join(known)} but got '{kind}'.")
+    if settings.until not in KILLS:
+        raise SettingsError(f"Expected `until` in {', '.join(KILLS)} but got '{settings.until}'.")
     if settings.workers > 1:
         return _side_by_side(settings, say)
     with tempfile.TemporaryDirectory(prefix="unlabel-faults-") as place:
@@ -102,13 +112,14 @@ def _rounds(settings: FaultSettings, place: Path, say: Say) -> dict[str, Any]:
     wrong: list[str] = []
     with Town(place, epochs=settings.epochs, timeout=settings.timeout, say=say) as town:
         say("a round without kills")
-        expected = town.live(lambda _: [], Life())
+        expected = town.live(settings.verbs, lambda _: [], Life())
         number = 0
         while len(kills) < settings.kills:
             number += 1
             planned: dict[str, list[Kill]] = {}
             left = settings.kills - len(kills)
-            for verb, count in KILLS.items():
+            for verb in settings.verbs:
+                count = KILLS[verb]
                 # Within the time that is left of the verb when others have come back from before.
                 most = expected.seconds[verb] / count
                 some = [
@@ -118,7 +129,7 @@ def _rounds(settings: FaultSettings, place: Path, say: Say) -> dict[str, Any]:
                 left -= len(some)
                 planned[verb] = some
             say(f"round {number}, {len(kills)} of {settings.kills} kills")
-            found = town.live(lambda verb: planned[verb], Life())  # noqa: B023  (used at once)
+            found = town.live(settings.verbs, planned.__getitem__, Life())
             kills += [kill for some in planned.values() for kill in some]
             wrong += _differences(expected, found, number)
     return _summary(settings, kills, wrong, number)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer
 from torch import Tensor
 
 from unlabel.errors import PartySuspected, TrainingError
@@ -186,6 +185,8 @@ def _resumed(under: Path, seed: int, alarms: Alarms) -> None:
 
 def write_tables(folder: Path) -> dict[str, Path]:
     """Write two datasets of columns: measurements of tumours, and columns with heavy tails."""
+    from sklearn.datasets import load_breast_cancer
+
     cancer = load_breast_cancer()
     draw = np.random.default_rng(5)
     tails = np.exp(draw.normal(0, 1.5, (1500, 20)))

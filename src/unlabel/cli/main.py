@@ -6,10 +6,12 @@ Exit status: 0 done, 1 could not be done (one sentence on standard error says wh
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -85,10 +87,16 @@ def root(
     """Make a vertically federated model forget a label."""
 
 
+@functools.cache
+def _commands() -> Callable[..., Any]:
+    """Return the whole tree of commands, which is long to build and the same every time."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run the command line; an expected failure is one sentence and a non-zero exit."""
     try:
-        app(prog_name="unlabel")
+        _commands()(prog_name="unlabel")
     except UnlabelError as error:
         messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
         sys.exit(1)

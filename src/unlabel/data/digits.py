@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unlabel.data.dataset import SOURCES, Dataset, Source
 
@@ -13,11 +15,18 @@ LABELS = tuple("0123456789")
 
 def load(folder: Path | None = None) -> Dataset:  # noqa: ARG001 - there is nothing to read
     """Return the 1797 images; their 17 levels of grey are spread over 0..255."""
+    levels, labels = _digits()
+    x = np.rint(levels * (255 / 16)).astype(np.uint8)
+    return Dataset("digits", x[:, None], labels.astype(np.int64), LABELS)
+
+
+@functools.cache
+def _digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return images and labels as they are; their text takes longer to read than small models."""
     from sklearn.datasets import load_digits
 
-    digits = load_digits()
-    x = np.rint(digits.images * (255 / 16)).astype(np.uint8)
-    return Dataset("digits", x[:, None], digits.target.astype(np.int64), LABELS)
+    found = load_digits()
+    return found.images, found.target
 
 
 SOURCES.add(

@@ -23,7 +23,7 @@ from unlabel.wire.flare import FlareTransport
 
 log = logging.getLogger("unlabel.courier")
 
-#: Seconds to wait for a job's process, before another job is tried.
+#: Seconds to wait for a job's process, before another job is tried with twice the time.
 JOB_STARTS = 40.0
 #: Seconds for which the engine may be away, or a party, before it counts as down.
 PATIENCE = 90.0
@@ -103,16 +103,18 @@ class Courier:
         deadline = time.monotonic() + patience
         notice: float | None = deadline - patience + NOTICE
         missing: Sequence[str] = self.transport.parties
+        starts = JOB_STARTS
         while True:
             try:
                 self._sweep()
                 missing = self._away()
                 if len(self.transport.parties) - len(missing) >= least:
-                    line = self._start(least)
+                    line = self._start(least, starts)
                     if line is not None:
                         self.transport.renew(line)
                         return
                     self._abort()
+                    starts *= 2  # perhaps the machine is slow, and only needs more time
             except _EngineAway as away:
                 self._leave()
                 log.info("the engine is away: %s", away)
@@ -133,13 +135,13 @@ class Courier:
         self._leave()
         close(self._listener)
 
-    def _start(self, least: int) -> Connection[bytes, bytes] | None:
-        """Submit a job and wait until its process calls; None where it never does."""
+    def _start(self, least: int, wait: float) -> Connection[bytes, bytes] | None:
+        """Submit a job and wait so many seconds for its process to call; None if it does not."""
         with _engine():
             job = str(self._engine_session().submit_job(str(self._job_folder)))
         self.jobs.append(job)
         self._said("Waiting for the parties to join a job ...")
-        deadline = time.monotonic() + JOB_STARTS
+        deadline = time.monotonic() + wait
         while (left := deadline - time.monotonic()) > 0:
             line = accept(self._listener, min(left, 1.0))
             if line is None:
