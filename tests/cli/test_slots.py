@@ -84,6 +84,7 @@ def test_no_slots_are_refused(run: Path, every: int, count: int) -> None:
     assert "at least 1 slot, 0 seconds or more apart" in told.sentence
 
 
+@pytest.mark.long
 def test_an_interruption_ends_the_slots_between_two_of_them(run: Path) -> None:
     """SIGINT in a process of its own, while the second slot is waited for."""
     words = ["slots", str(run), "--every", "600", "--count", "3", "--purge", "--json"]

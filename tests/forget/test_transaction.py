@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -265,42 +266,48 @@ def make_ready(run: Path, verb: str) -> Path:
     return run
 
 
-@pytest.fixture(scope="module")
-def crashes(
-    trained: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[Case, Crashes], dict[Case, Crashes]]]:
-    """Return every case after every death, and after every death of a recovery from it."""
-    folder = tmp_path_factory.mktemp("crashes")
-    base = {name: Path(shutil.copytree(trained, folder / name)) for name in (FIRST, SECOND)}
-    Federation.open(base[SECOND]).forget(
-        [EARLIER], method=crashing.METHOD, key=crashing.KEY
-    ).commit(force=True)
-    ready = {
-        case: (
-            make_ready(
-                Path(shutil.copytree(base[case.request], folder / "-".join(case))), case.verb
-            ),
-            case.verb,
-        )
-        for case in CASES
-    }
-    truths = {}
-    for name, run in base.items():
-        version = numbers(run, "versions")[-1]
-        new = on_disk(ready[Case(name, "commit")][0], version + 1, "staged")
-        truths[name] = Truth(version, on_disk(run, version), new, weights_in(run))
-    once = crash(ready, truths, folder / "once")
-    apart = {case: (once[case].after(moment), "recover") for case, moment in HALF_WAY.items()}
-    yield once, crash(apart, truths, folder / "twice")
-    shutil.rmtree(folder)
-
-
 Both = tuple[dict[Case, Crashes], dict[Case, Crashes]]
 
 
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@pytest.fixture(scope="module")
+def crashes(
+    trained: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Both]]:
+    """Return how to get all cases of a request after every death, and after one of a recovery."""
+    folder = tmp_path_factory.mktemp("crashes")
+    yield functools.cache(lambda request: every_death(trained, folder / request, request))
+    shutil.rmtree(folder)
+
+
+def every_death(trained: Path, folder: Path, request: str) -> Both:
+    """Let a process die at every moment of a request's verbs, then of recoveries from there."""
+    base = Path(shutil.copytree(trained, folder / "base"))
+    if request == SECOND:
+        Federation.open(base).forget([EARLIER], method=crashing.METHOD, key=crashing.KEY).commit(
+            force=True
+        )
+    ready = {
+        case: (make_ready(Path(shutil.copytree(base, folder / case.verb)), case.verb), case.verb)
+        for case in CASES
+        if case.request == request
+    }
+    version = numbers(base, "versions")[-1]
+    new = on_disk(ready[Case(request, "commit")][0], version + 1, "staged")
+    truths = {request: Truth(version, on_disk(base, version), new, weights_in(base))}
+    once = crash(ready, truths, folder / "once")
+    apart = {case: (once[case].after(m), "recover") for case, m in HALF_WAY.items() if case in once}
+    return once, crash(apart, truths, folder / "twice")
+
+
+def cases(some: Iterable[Case]) -> list[Any]:
+    """Return cases as parameters; the second request takes as long again as the first."""
+    late = {SECOND: [pytest.mark.long]}
+    return [pytest.param(c, id="-".join(c), marks=late.get(c.request, [])) for c in some]
+
+
+@pytest.mark.parametrize("case", cases(CASES))
 def test_a_death_at_any_moment_leaves_all_parties_on_the_old_weights_or_all_on_the_new(
-    case: Case, crashes: Both
+    case: Case, crashes: Callable[[str], Both]
 ) -> None:
     outcomes = {
         "forget": {"old", "staged"},
@@ -308,15 +315,15 @@ def test_a_death_at_any_moment_leaves_all_parties_on_the_old_weights_or_all_on_t
         "rollback": {"staged", "old"},
         "purge": {"new"},
     }
-    assert expect_all_whole(crashes[0][case], case.verb) == outcomes[case.verb]
+    assert expect_all_whole(crashes(case.request)[0][case], case.verb) == outcomes[case.verb]
 
 
-@pytest.mark.parametrize("case", HALF_WAY, ids="-".join)
+@pytest.mark.parametrize("case", cases(HALF_WAY))
 def test_a_recovery_that_dies_at_any_moment_is_finished_by_the_next(
-    case: Case, crashes: Both
+    case: Case, crashes: Callable[[str], Both]
 ) -> None:
     outcome = "new" if case.verb == "commit" else "old"
-    assert expect_all_whole(crashes[1][case], case.verb) == {outcome}
+    assert expect_all_whole(crashes(case.request)[1][case], case.verb) == {outcome}
 
 
 def expect_all_whole(crashes: Crashes, verb: str) -> set[str]:
