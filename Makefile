@@ -25,8 +25,9 @@ test-long: $(VENV)/.dev $(VENV)/.federation   ## the tests that take long, of bo
 federation-demo: $(VENV)/.federation   ## three parties in processes of their own, over mutual TLS
 	$(BIN)/unlabel federation demo
 
+# Parties wait for each other half of the time.
 federation-test: $(VENV)/.dev $(VENV)/.federation   ## the tests of parties in processes of their own
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -n 3 --dist loadfile
 
 check: lint types test federation-test test-long docs   ## everything that must hold before a commit
 

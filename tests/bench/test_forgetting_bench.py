@@ -87,6 +87,7 @@ def test_speed_is_a_share_of_the_same_run() -> None:
     assert found["forgotten"][1] == 0.0
 
 
+@pytest.mark.long
 def test_people_are_judged_beside_strangers_and_retrained_models() -> None:
     settings = people.PeopleSettings(
         data="digits", rows=600, strangers=400, epochs=25, listed=20, requests=1, seeds=(0,)

@@ -343,6 +343,7 @@ class Sleepy(PassiveParty):
         return super().handle(message)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "what"),
     [

@@ -117,6 +117,7 @@ def test_labels_are_drawn_evenly_and_the_same_every_time() -> None:
     assert max(counts) < 140
 
 
+@pytest.mark.long
 def test_people_are_told_from_their_cover_by_the_size_of_their_gradients(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     small = replace(SMALL, requests=4, people=4, methods=("mask",), page=str(page))

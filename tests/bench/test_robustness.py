@@ -177,6 +177,7 @@ def test_every_split_is_a_model_of_its_own(tmp_path: Path) -> None:
         UnevenSettings(splits=("7,1",))
 
 
+@pytest.mark.long
 def test_requests_add_up_and_stand_beside_one_for_all(tmp_path: Path) -> None:
     settings = ManyRequestsSettings(
         epochs=3,

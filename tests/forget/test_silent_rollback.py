@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,60 +43,61 @@ AGAIN = Case("after a commit", "rollback")
 
 @dataclass(frozen=True)
 class Dropped:
-    """Runs after every death of a rollback and of its recovery, by where they began.
+    """A run with a hidden request, which is to be dropped.
 
-    bases    what each run was before the request: its version, its weights, what was forgotten
-    request  the id of each request
+    base     what the run was before the request: its version, its weights, what was forgotten
+    request  the id of the request
     """
 
-    once: dict[Case, Crashes]
-    twice: dict[Case, Crashes]
-    bases: dict[Case, tuple[int, Weights, Forgotten]]
-    requests: dict[Case, str]
+    run: Path
+    base: tuple[int, Weights, Forgotten]
+    request: str
+
+    def deaths(self, case: Case, run: Path, verb: str, out: Path) -> Crashes:
+        """Return a run after every death of a verb."""
+        truths = {case.request: Truth(self.base[0], self.base[1], {}, [])}
+        return crash({case: (run, verb)}, truths, out)[case]
 
 
-@pytest.fixture(scope="module")
-def dropped(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dropped]:
-    folder = tmp_path_factory.mktemp("dropped")
-    jobs, bases, requests, truths = {}, {}, {}, {}
-    for case in (ROLLBACK, AGAIN):
-        run = Path(shutil.copytree(trained, folder / case.request))
-        federation = Federation.open(run)
-        if case is AGAIN:  # a version of a request that was kept, with one about nothing after it
-            federation.forget([EARLIER], method=METHOD).commit(force=True)
-            erasure.dummy(federation)
-        version = numbers(run, "versions")[-1]
-        bases[case] = (version, on_disk(run, version), federation.forgotten)
-        requests[case] = federation.forget([LABEL], method=METHOD).result.request
-        jobs[case] = (run, "rollback")
-        truths[case.request] = Truth(version, bases[case][1], {}, [])
-    once = crash(jobs, truths, folder / "once")
-    apart = once[AGAIN].after("after Commit at passive-1")
-    twice = crash({AGAIN: (apart, "recover")}, truths, folder / "twice")
-    yield Dropped(once, twice, bases, requests)
-    shutil.rmtree(folder)
+def drop(trained: Path, run: Path, case: Case) -> Dropped:
+    """Forget a label in a copy of a trained run."""
+    shutil.copytree(trained, run)
+    federation = Federation.open(run)
+    if case is AGAIN:  # a version of a request that was kept, with one about nothing after it
+        federation.forget([EARLIER], method=METHOD).commit(force=True)
+        erasure.dummy(federation)
+    version = numbers(run, "versions")[-1]
+    base = (version, on_disk(run, version), federation.forgotten)
+    return Dropped(run, base, federation.forget([LABEL], method=METHOD).result.request)
 
 
-@pytest.mark.parametrize("case", [ROLLBACK, AGAIN], ids=lambda case: case.request)
+@pytest.mark.long
 def test_a_death_at_any_moment_of_a_silent_rollback_leaves_it_undecided_or_done(
-    case: Case, dropped: Dropped
+    trained: Path, tmp_path: Path
 ) -> None:
-    assert expect_all(dropped, dropped.once[case], case) == {"staged", "dropped"}
+    dropped = drop(trained, tmp_path / "run", ROLLBACK)
+    once = dropped.deaths(ROLLBACK, dropped.run, "rollback", tmp_path / "once")
+    assert expect_all(dropped, once) == {"staged", "dropped"}
 
 
-def test_a_recovery_of_a_silent_rollback_that_dies_is_finished_by_the_next(
-    dropped: Dropped,
+def test_a_death_at_any_moment_of_one_after_a_commit_and_then_of_the_recovery(
+    trained: Path, tmp_path: Path
 ) -> None:
-    assert expect_all(dropped, dropped.twice[AGAIN], AGAIN) == {"dropped"}
+    dropped = drop(trained, tmp_path / "run", AGAIN)
+    once = dropped.deaths(AGAIN, dropped.run, "rollback", tmp_path / "once")
+    apart = once.after("after Commit at passive-1")
+    twice = dropped.deaths(AGAIN, apart, "recover", tmp_path / "twice")
+    assert expect_all(dropped, once) == {"staged", "dropped"}
+    assert expect_all(dropped, twice) == {"dropped"}
 
 
-def expect_all(dropped: Dropped, crashes: Crashes, case: Case) -> set[str]:
+def expect_all(dropped: Dropped, crashes: Crashes) -> set[str]:
     assert len(crashes.moments) > 10
     assert not [moment for moment, _ in crashes.moments if "Rollback" in moment]
     reached = set()
     for state, folder in enumerate(crashes.folders):
         try:
-            reached.add(expect_whole(folder, dropped.requests[case], *dropped.bases[case]))
+            reached.add(expect_whole(folder, dropped.request, *dropped.base))
         except (AssertionError, UnlabelError) as error:
             when = next(moment for moment, number in crashes.moments if number == state)
             raise AssertionError(f"{when} ({folder.name}): {error}") from error
