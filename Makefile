@@ -76,7 +76,8 @@ $(VENV)/.dev: $(VENV)/.base
 	$(PIP) install --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# All of it at once, where all is wanted; what is never imported need not be compiled.
+# All of it at once, where all is wanted; what is never imported need not be compiled. (With
+# PYTHONDONTWRITEBYTECODE set nothing would be kept, and every start of Python take seconds longer.)
 $(VENV)/.all: $(BIN)/python $(INPUTS)
 	@echo "Installing unlabel and what all tests need into $(VENV) (once; PyTorch is large) ..."
 	$(PIP) install --no-compile --constraint constraints.txt --editable '.[dev,federation]'
