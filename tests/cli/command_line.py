@@ -97,12 +97,16 @@ def one_thread() -> Iterator[None]:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Return a digest of every file under a folder, by path, and of every empty folder."""
+    """Return a digest of every file under a folder, by path, and of every empty folder.
+
+    What Python compiles of a user's module it keeps beside it; that is Python's.
+    """
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         if path.is_file()
         else "folder"
         for path in sorted(folder.rglob("*"))
+        if "__pycache__" not in path.parts
     }
 
 
