@@ -15,8 +15,6 @@ from unlabel.federation import Federation
 from unlabel.forget import Forgotten
 from unlabel.train import AuditSettings, assemble, load_holdings
 
-pytestmark = pytest.mark.long
-
 LABELS = (3,)
 SEEDS = 4
 
