@@ -168,6 +168,14 @@ def test_numbers_make_labels_too() -> None:
         encode_labels(np.array([7, 7]))
 
 
+def test_only_a_sample_may_have_as_many_labels_as_rows() -> None:
+    own = np.arange(30)
+    with pytest.raises(DataError, match="holds 30 different values in 30 rows"):
+        encode_labels(own)
+    codes, names = encode_labels(own, sample=True)
+    assert [int(names[code]) for code in codes] == own.tolist()
+
+
 # --- matching ------------------------------------------------------------------------------
 
 

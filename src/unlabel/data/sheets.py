@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def load_sheet(path: Path, columns: Columns, encoding: Encoding | None = None) -> Dataset:
+def load_sheet(
+    path: Path, columns: Columns, encoding: Encoding | None = None, *, sample: bool = False
+) -> Dataset:
     """Load the file, and the file of test rows beside it if there is one.
 
     encoding  how the columns of a table become numbers, where that is settled
+    sample    the rows are some beside those trained on: there may be as many labels
     """
     frame, first = _read_all(path, columns)
-    y, labels = encode_labels(frame[columns.label].to_numpy())
+    y, labels = encode_labels(frame[columns.label].to_numpy(), sample=sample)
     test = np.arange(first, len(frame)) if columns.test else np.empty(0, dtype=np.int64)
     if columns.split:
         test = np.flatnonzero((frame[columns.split].astype(str) == "test").to_numpy())

@@ -18,7 +18,7 @@ Both ask for the same rows, in one order, whatever the request is about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,7 +28,6 @@ from torch import Tensor
 from unlabel.errors import ForgetError
 from unlabel.forget.public import MOST, PublicSet
 from unlabel.party import ActiveParty, Stream
-from unlabel.wire import Mode
 
 PublicFrom = Literal["labelled", "pseudo", "anchors"]
 
@@ -90,41 +89,6 @@ class Moments:
         return self.means[labels] + torch.einsum("nij,nj->ni", roots[labels], z)
 
 
-class AnchoredParty(ActiveParty):
-    """The active party with anchors beside everybody's rows; by those its top moves alone."""
-
-    def __init__(self, active: ActiveParty, anchors: Sequence[Tensor]) -> None:
-        # The same models, labels and partners: what moves here moves there.
-        self.__dict__.update(active.__dict__)
-        self._anchors = [part.to(active.device, torch.float32) for part in anchors]
-
-    def move(
-        self,
-        rows: Tensor,
-        step: int,
-        objective: Callable[[list[Tensor]], Tensor],
-        *,
-        mode: Mode = "train",
-        table: str = "main",
-    ) -> Tensor:
-        """Take a joint step, or one of the top alone where the rows are anchors."""
-        if table != ANCHORS:
-            return super().move(rows, step, objective, mode=mode, table=table)
-        loss, _, _ = self._backward(rows, step, objective, mode=mode, table=table)
-        self.top.descend(step)
-        return loss
-
-    def _embeddings(
-        self, rows: Tensor, *, table: str, mode: Mode, step: int
-    ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """Return embeddings, those of anchors without asking anybody."""
-        if table != ANCHORS:
-            return super()._embeddings(rows, table=table, mode=mode, step=step)
-        found = [part[rows] for part in self._anchors]
-        first = 0 if self.own is None else 1
-        return found[:first], dict(zip(self.parties, found[first:], strict=True))
-
-
 def named_by_model(active: ActiveParty, public: PublicSet) -> PublicSet:
     """Return public samples with the labels that the model gives them, `MOST` of them at most.
 
@@ -150,7 +114,7 @@ def make_anchors(
     seed: int,
     unused: Sequence[int] = (),
     per_label: int = A_LABEL,
-) -> tuple[AnchoredParty, PublicSet]:
+) -> tuple[ActiveParty, PublicSet]:
     """Return anchors as a public set, and the party that knows them.
 
     train      all training rows; they are asked for in their order
@@ -172,4 +136,4 @@ def make_anchors(
     ids = tuple(f"anchor {number}" for number in range(len(asked)))
     source = "anchors made from the means and spreads of the labels' training rows"
     public = FixedSet(ANCHORS, torch.arange(len(asked)), asked, ids, False, source)
-    return AnchoredParty(active, anchors), public
+    return active.holding(ANCHORS, anchors), public

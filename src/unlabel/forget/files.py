@@ -83,7 +83,7 @@ def _read_file(config: RunConfig, path: Path) -> Dataset:
                 f"the run's own file."
             )
         columns = replace(config.columns, split="", test="")
-        return load_sheet(path, columns, sheet_encoding_of(config))
+        return load_sheet(path, columns, sheet_encoding_of(config), sample=True)
     if not path.is_file():
         raise DataError(f"Public set '{path}' does not exist; give an .npz file with x and y.")
     return load_npz(path, config.split == "views")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,9 @@ class ActiveParty:
 
     One training step, with H_k the embeddings of party k and F the top model:
     ask all for H_k, loss = CE(F(H_0, .., H_K), y), step the top, send each party d loss / d H_k.
+
+    held  embeddings that were made here, by table: one tensor a party, the own first. Nobody is
+          asked for them, and a step on them moves the top alone.
     """
 
     def __init__(
@@ -81,6 +85,7 @@ class ActiveParty:
         self.most_rows = most_rows
         self.lesson = lesson or Lesson(Stream(0, MIXING))
         self.lateness = lateness or Lateness()
+        self.held: dict[str, list[Tensor]] = {}
         self.lookout = Lookout(
             watch or WatchSettings(mode="none"),
             transport.parties,
@@ -99,6 +104,13 @@ class ActiveParty:
     def device(self) -> torch.device:
         """Where the top model computes."""
         return self.top.place.device
+
+    def holding(self, table: str, embeddings: Sequence[Tensor]) -> ActiveParty:
+        """Return this party, with its very models and partners, beside embeddings made here."""
+        other = copy.copy(self)
+        made = [part.to(self.device, torch.float32) for part in embeddings]
+        other.held = {**self.held, table: made}
+        return other
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Announce a training to all parties."""
@@ -179,6 +191,8 @@ class ActiveParty:
         """
         loss, own, gradients = self._backward(rows, step, objective, mode=mode, table=table)
         self.top.descend(step)
+        if table in self.held:
+            return loss
         if self.own is not None and own is not None:
             self.own.learn(*own, step)
         self._tell(gradients)
@@ -338,6 +352,10 @@ class ActiveParty:
         self, rows: Tensor, *, table: str, mode: Mode, step: int
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
         """Return the own embeddings (with their graph) and those received (without)."""
+        if table in self.held:
+            found = [part[rows] for part in self.held[table]]
+            first = 0 if self.own is None else 1
+            return found[:first], dict(zip(self.parties, found[first:], strict=True))
         own = []
         if self.own is not None:
             own = [self.own.embed(rows, table=table, mode=mode, step=step)]
