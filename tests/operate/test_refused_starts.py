@@ -10,7 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.command_line import nothing_written, unlabel
@@ -262,3 +264,25 @@ def test_who_is_waited_for_is_said_before_it_is_given_up(
     assert len(said) == 1
     assert said[0].startswith("Party 'bank' is not connected; ask for `unlabel party start`")
     assert said[0].endswith("seconds more ...")
+
+
+def test_a_job_that_did_not_start_is_followed_by_one_with_twice_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    (own, other) = Pipe()
+
+    def start(_: Courier, least: int, wait: float) -> Any:
+        assert least == 1
+        waits.append(wait)
+        return own if len(waits) == 3 else None
+
+    monkeypatch.setattr(courier, "LOOK", 0.0)
+    monkeypatch.setattr(Courier, "_sweep", lambda _: None)
+    monkeypatch.setattr(Courier, "_away", lambda _: [])
+    monkeypatch.setattr(Courier, "_start", start)
+    waiting = Courier(tmp_path, tmp_path, ["shop"], timeout=1, job=lambda folder, _: folder)
+    waiting.connect()
+    waiting.close()
+    other.close()
+    assert waits == [courier.JOB_STARTS * factor for factor in (1, 2, 4)]

@@ -18,7 +18,7 @@ from unlabel.configfile import read_config
 from unlabel.data import Columns
 from unlabel.data.encoding import FILE
 from unlabel.errors import DataError, ForgetError, PartyRefused
-from unlabel.forget import METHODS, read_unlabelled
+from unlabel.forget import METHODS, read_public, read_unlabelled
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.train import RunConfig, TrainSettings
 
@@ -341,3 +341,14 @@ def test_rows_of_one_file_go_by_their_ids_from_training_to_a_request(tmp_path: P
     outcome.rollback()
     with pytest.raises(ForgetError, match="'4'"):
         fed.forget(ids=["4"])  # a row that was dropped, and no other in its place
+
+
+def test_a_public_file_may_have_one_row_of_each_of_many_labels(tmp_path: Path) -> None:
+    labels = [f"kind {number:02d}" for number in range(30)]
+    rows = pd.DataFrame({"a": range(120), "b": range(120), "label": labels * 4})
+    rows.to_csv(tmp_path / "all.csv", index=False)
+    rows.tail(30).to_csv(tmp_path / "public.csv", index=False)
+    config = RunConfig(data=str(tmp_path / "all.csv"), parties=2)
+    _, found, ids = read_public(config, tmp_path / "public.csv", labels)
+    assert found.tolist() == list(range(30))
+    assert len(ids) == 30

@@ -30,7 +30,7 @@ def load_sheet(
     """Load the file, and the file of test rows beside it if there is one.
 
     encoding  how the columns of a table become numbers, where that is settled
-    sample    the rows are some beside those trained on: there may be as many labels
+    sample    rows beside those trained on, of perhaps as many labels as there are rows
     """
     frame, first = _read_all(path, columns)
     y, labels = encode_labels(frame[columns.label].to_numpy(), sample=sample)

@@ -123,7 +123,7 @@ def read_table(
 def encode_labels(labels: Array, *, sample: bool = False) -> tuple[Array, tuple[str, ...]]:
     """Return labels as 0 .. C-1 and their names, in sorted order.
 
-    sample  the rows are some beside those trained on: there may be as many labels
+    sample  rows beside those trained on, of perhaps as many labels as there are rows
 
     >>> encode_labels(np.array(["no", "yes", "no"]))
     (array([0, 1, 0]), ('no', 'yes'))
