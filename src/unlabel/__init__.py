@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from unlabel._version import __version__
 
 if TYPE_CHECKING:
+    from unlabel.audit.verdict import Finding, Verdict
     from unlabel.defend import DefendSettings
-    from unlabel.erasure import Outcome
     from unlabel.errors import (
         CheckpointError,
         DataError,
@@ -29,44 +29,78 @@ if TYPE_CHECKING:
         UnlabelError,
         WireError,
     )
-    from unlabel.federation import Federation, Predictions
+    from unlabel.federation import Federation
+    from unlabel.forget import (
+        Change,
+        ForgetSettings,
+        Outcome,
+        PartyStatus,
+        Result,
+        Slot,
+        Status,
+        Work,
+    )
     from unlabel.models import ModelSettings
     from unlabel.operate.connect import connected
-    from unlabel.party import Policy, WatchSettings
-    from unlabel.train import Evaluation, RunConfig, TrainSettings
+    from unlabel.party import LedgerEntry, Policy, WatchSettings
+    from unlabel.report.certificate import AnnexWish
+    from unlabel.report.checks import Checks
+    from unlabel.report.service import Certified, Report
+    from unlabel.train import AuditSettings, Epoch, Evaluation, Progress, RunConfig, TrainSettings
+    from unlabel.train.predictions import Predictions
+    from unlabel.verification import verify
 
 __all__ = [
+    "AnnexWish",
+    "AuditSettings",
+    "Certified",
+    "Change",
     "CheckpointError",
+    "Checks",
     "DataError",
     "DefendSettings",
+    "Epoch",
     "Evaluation",
     "Federation",
+    "Finding",
     "ForgetError",
+    "ForgetSettings",
+    "LedgerEntry",
     "ModelError",
     "ModelSettings",
     "Outcome",
     "PartyLost",
     "PartyRefused",
+    "PartyStatus",
     "PartySuspected",
     "Policy",
     "Predictions",
+    "Progress",
+    "Report",
+    "Result",
     "RunConfig",
     "RunError",
     "SettingsError",
+    "Slot",
+    "Status",
     "TrainSettings",
     "TrainingError",
     "UnlabelError",
+    "Verdict",
     "WatchSettings",
     "WireError",
+    "Work",
     "__version__",
     "connected",
+    "verify",
 ]
 
-#: Where each name comes from. They are looked up when they are first asked for: an engine's
-#: process that only passes bytes on is not to load PyTorch for it.
+#: Where each name comes from. They are looked up when they are first asked for: a command that only
+#: shows its help, or an engine's process that only passes bytes on, is not to load PyTorch for it.
 _HOMES = {
+    "Finding": "unlabel.audit.verdict",
+    "Verdict": "unlabel.audit.verdict",
     "DefendSettings": "unlabel.defend",
-    "Outcome": "unlabel.erasure",
     "CheckpointError": "unlabel.errors",
     "DataError": "unlabel.errors",
     "ForgetError": "unlabel.errors",
@@ -80,14 +114,31 @@ _HOMES = {
     "UnlabelError": "unlabel.errors",
     "WireError": "unlabel.errors",
     "Federation": "unlabel.federation",
-    "Predictions": "unlabel.federation",
+    "Change": "unlabel.forget",
+    "ForgetSettings": "unlabel.forget",
+    "Outcome": "unlabel.forget",
+    "PartyStatus": "unlabel.forget",
+    "Result": "unlabel.forget",
+    "Slot": "unlabel.forget",
+    "Status": "unlabel.forget",
+    "Work": "unlabel.forget",
     "ModelSettings": "unlabel.models",
     "connected": "unlabel.operate.connect",
+    "LedgerEntry": "unlabel.party",
     "Policy": "unlabel.party",
     "WatchSettings": "unlabel.party",
+    "AnnexWish": "unlabel.report.certificate",
+    "Checks": "unlabel.report.checks",
+    "Certified": "unlabel.report.service",
+    "Report": "unlabel.report.service",
+    "AuditSettings": "unlabel.train",
+    "Epoch": "unlabel.train",
     "Evaluation": "unlabel.train",
+    "Progress": "unlabel.train",
     "RunConfig": "unlabel.train",
     "TrainSettings": "unlabel.train",
+    "Predictions": "unlabel.train.predictions",
+    "verify": "unlabel.verification",
 }
 
 

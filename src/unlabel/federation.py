@@ -1,30 +1,58 @@
-"""The entry object: a federation that trains, evaluates, predicts and forgets."""
+"""The entry object: a federation with every verb of the command line."""
 
 from __future__ import annotations
 
 import secrets
+import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import fields, replace
+from datetime import date
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Event
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
+from torch import nn
 
-from unlabel import auditing, erasure
-from unlabel.audit import Verdict
 from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
 from unlabel.defend import DefendSettings
-from unlabel.erasure import Outcome
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically
-from unlabel.forget import Forgotten, Method, Transaction, Watch, watch_nothing
+from unlabel.forget import (
+    ForgetSettings,
+    Outcome,
+    Queue,
+    Slot,
+    Status,
+    Transaction,
+    Watch,
+    Work,
+    find_labels,
+    plan,
+    read_ledgers,
+    watch_nothing,
+)
+from unlabel.forget import service as forgetting
+from unlabel.forget.cover import CoverSecret
+from unlabel.forget.plan import has_hidden
+from unlabel.forget.settings import renamed
+from unlabel.forget.slots import serve_slot
 from unlabel.forget.spending import Spending
-from unlabel.models import ModelSettings
-from unlabel.party import ActiveParty, PassiveParty
-from unlabel.runfolder import expect_usable, start_folder, write_config
+from unlabel.models import ModelSettings, name_of
+from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
+from unlabel.runfolder import (
+    TemporaryFolder,
+    expect_usable,
+    read_config_of,
+    start_folder,
+    write_config,
+)
 from unlabel.train import (
+    AuditSettings,
     Evaluation,
+    Forgotten,
     Holdings,
     MetricsFile,
     Progress,
@@ -32,15 +60,22 @@ from unlabel.train import (
     TensorBoard,
     Training,
     TrainSettings,
+    VersionFacts,
     Watcher,
     assemble,
     evaluate,
     load_holdings,
 )
-from unlabel.train.loading import match_tables, table_features
+from unlabel.train.loading import label_names, match_tables, table_features
 from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
+from unlabel.train.predictions import Predictions
 from unlabel.train.settings import check_batch
+
+if TYPE_CHECKING:
+    from unlabel.audit import Verdict
+    from unlabel.report.certificate import AnnexWish
+    from unlabel.report.service import Certified, Report
 
 T = TypeVar("T")
 
@@ -51,29 +86,8 @@ BEGINNING = 0
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
 #: Settings that may differ from sitting to sitting, since they only say where and how to compute.
 MACHINE_SETTINGS = ("device", "precision", "graphs", "deterministic", "save_every")
-NEEDS_FOLDER = "Early stopping (`patience`) needs a folder, to return to the best version."
 
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predicted labels of new rows.
-
-    ids            of the rows
-    labels         the predicted label's name a row
-    probabilities  [n, C], one column a label
-    names          the labels' names
-    without        parties that were down, so that others answered for them
-    unknown        how many of the people asked for not every party knows
-    notes          what their owner should know of how the new rows were read
-    """
-
-    ids: Array
-    labels: tuple[str, ...]
-    probabilities: Array
-    names: tuple[str, ...]
-    without: tuple[str, ...] = ()
-    unknown: int = 0
-    notes: tuple[str, ...] = ()
+Model = str | ModelSettings | Callable[..., nn.Module]
 
 
 class Federation:
@@ -83,26 +97,40 @@ class Federation:
     >>> history = fed.train().history
     >>> fed.evaluate().accuracy > 0.8
     True
+
+    Every verb works on every federation: one in a folder, one in none (a temporary folder that goes
+    with the object), and one between organisations (`Federation.connect`).
     """
+
+    #: Whether the other parties live elsewhere, with their data.
+    is_remote: bool = False
 
     def __init__(
         self,
         holdings: Holdings,
         active: ActiveParty,
         passives: Mapping[str, PassiveParty],
-        folder: Path | None = None,
+        folder: Path | TemporaryFolder,
     ) -> None:
         self.holdings = holdings
         self.active = active
         self.passives = dict(passives)
-        self.folder = folder
+        self._place = folder
         self.forgotten = Forgotten()
         self.undecided: Outcome | None = None
         self.version: int | None = None
-        self.hides = False
-        self.far = False
-        self.spending = Spending(None if folder is None else folder / ACTIVE)
-        self._cover_secret = ""
+        self.cover_secret = CoverSecret(self.folder / ACTIVE)
+        self.spending = Spending(self.folder / ACTIVE)
+
+    @property
+    def folder(self) -> Path:
+        """Where the run is kept."""
+        return self._place.path if isinstance(self._place, TemporaryFolder) else self._place
+
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the run is kept in no folder of the user's, and goes with this object."""
+        return isinstance(self._place, TemporaryFolder)
 
     @property
     def config(self) -> RunConfig:
@@ -121,13 +149,15 @@ class Federation:
         """The names of the labels."""
         return self.holdings.names
 
+    # Beginning and ending
+
     @classmethod
     def local(
         cls,
         data: str,
         *,
         parties: Parties = 2,
-        model: str | ModelSettings = "convnet",
+        model: Model = "convnet",
         folder: str | Path | None = None,
         encoded: bool = False,
         record: bool = False,
@@ -139,8 +169,8 @@ class Federation:
 
         data         a built-in dataset or an .npz file
         parties      how many passive parties, the width of each part, or widths by name
-        model        the bottom model's name, or all model settings
-        folder       where the run is kept; None keeps it in memory only
+        model        the bottom model: a name, a function or class that makes one, or all settings
+        folder       where the run is kept; None keeps it in a temporary folder
         encoded      send every message through the codec, as over a network
         record       keep a transcript of what each passive party saw
         active_part  give the first part of the features to the active party
@@ -151,7 +181,7 @@ class Federation:
             data=data,
             parties=parties,
             active_part=active_part,
-            model=ModelSettings(bottom=model) if isinstance(model, str) else model,
+            model=ModelSettings.of(model),
             train=make_settings(train),
             defend=defend or DefendSettings(),
         )
@@ -172,21 +202,33 @@ class Federation:
 
         watch  is told how far the reading of the data is, where that takes long
         """
-        path = Path(folder) if folder is not None else None
         config = config.under(Path.cwd())
-        if path is not None:
-            expect_usable(path, overwrite=overwrite)
-        if path is None and config.train.patience:
-            raise SettingsError(NEEDS_FOLDER)
+        if folder is not None:
+            expect_usable(Path(folder), overwrite=overwrite)
         holdings = load_holdings(config, watch=watch or watch_nothing)
+        return cls.of(holdings, folder, encoded=encoded, record=record, overwrite=overwrite)
+
+    @classmethod
+    def of(
+        cls,
+        holdings: Holdings,
+        folder: str | Path | None = None,
+        *,
+        encoded: bool = False,
+        record: bool = False,
+        overwrite: bool = False,
+    ) -> Federation:
+        """Build the parties of a run from what each of them holds, and begin its folder."""
+        place = TemporaryFolder() if folder is None else Path(folder)
+        path = place.path if isinstance(place, TemporaryFolder) else place
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
-        if path is not None:
+        federation = cls(holdings, active, passives, place)
+        if not federation.is_temporary:
             start_folder(path, holdings.config, overwrite=overwrite)
-            holdings.keep_encodings(path)
-        federation = cls(holdings, active, passives, path)
-        if path is not None and federation.notes:
-            text = "".join(f"{note}\n" for note in federation.notes)
-            write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
+            if federation.notes:
+                text = "".join(f"{note}\n" for note in federation.notes)
+                write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
+        holdings.keep_encodings(path)
         return federation
 
     @classmethod
@@ -198,241 +240,210 @@ class Federation:
         resume: bool = False,
         recovering: bool = False,
         device: str = "",
+        model: Callable[..., nn.Module] | None = None,
     ) -> Federation:
         """Open a run that was kept in a folder, on the newest version all parties have.
 
-        With `resume` a run that has no version yet is fine: training starts at its beginning.
-        With `recovering` so is one whose parties a crash left on different versions.
+        resume      a run that has no version yet is fine: training starts at its beginning
+        recovering  so is one whose parties a crash left on different versions
+        device      where to compute, if not where the run did
+        model       the function or class that the run was made with, where no import finds it
         """
-        from unlabel.configfile import read_run_config
-
         path = Path(folder)
-        config = read_run_config(path)
+        if model is not None:
+            name_of(model)
+        config = read_config_of(path)
         if device:
             config = replace(config, train=replace(config.train, device=device))
         holdings = load_holdings(config, folder=path)
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
-        federation.take_up(resume=resume, recovering=recovering)
+        federation.load_latest(resume=resume, recovering=recovering)
         return federation
 
-    def take_up(self, *, resume: bool = False, recovering: bool = False) -> None:
+    @staticmethod
+    def connect(kit: str | Path, **options: Any) -> Federation:
+        """Connect to a federation between organisations, from the kit of its active party.
+
+        The same object, with recovery inside every verb: where a party gets lost, another job is
+        started, all return to the last version they share, and the verb goes on from there. Use it
+        in a `with` block, or `close` it.
+
+        options  `resume`, `recovering`, `fewer`, `report`, `watch`: see `operate.connect.connect`
+        """
+        # Imported late: a run in one process needs no engine.
+        from unlabel.operate.connect import connect
+
+        return connect(kit, **options)
+
+    def close(self) -> None:
+        """End the connection to other parties; in one process there is nothing to end."""
+
+    def __enter__(self) -> Federation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
         """Go to the newest version that all parties have; see `open`."""
+        versions = self.active.versions
         if not recovering:
             Transaction(self.active).expect_together()
-        versions = self.active.common_versions()
+        common = versions.common()
         if not recovering:
-            self.active.expect_newest(versions)
-        if versions and (resume or recovering or versions[-1] > BEGINNING):
-            facts = self.active.facts(versions[-1])
+            versions.expect_newest(common)
+        if common and (resume or recovering or common[-1] > BEGINNING):
+            facts = VersionFacts.from_json(versions.facts(common[-1]))
             self._check(facts)
-            self.active.restore(versions[-1])
-            self.version = versions[-1]
-            self.forgotten = Forgotten.from_facts(facts)
+            versions.restore(common[-1])
+            self.version = common[-1]
+            self.forgotten = facts.forgotten
         elif not resume:
             raise CheckpointError(
                 f"Run '{self.folder}' has no version that all parties share; resume its training "
                 f"first."
             )
 
-    def lasting(self, act: Callable[[], T]) -> T:
+    def refresh(self, *, afresh: bool = False) -> None:
+        """Take up what another process has made of the run since this object looked at it.
+
+        afresh  return to the newest version in any case, after a decision
+        """
+        waiting, staged = self.undecided, Transaction(self.active).staged()
+        if waiting is not None and (staged is None or staged.id != waiting.result.request):
+            waiting.staged, self.undecided, afresh = False, None, True
+        versions = self.active.versions
+        common = versions.common()
+        if common and (afresh or common[-1] != self.version):
+            facts = VersionFacts.from_json(versions.restore(common[-1]))
+            self.version = common[-1]
+            self.forgotten = facts.forgotten
+
+    def with_recovery(self, act: Callable[[], T]) -> T:
         """Do something that parties take part in; where they can get lost, again on their return.
 
         In one process nobody gets lost.
         """
         return act()
 
-    def train(
-        self, *, watchers: Sequence[Watcher] = (), reveal: bool = False, **changes: Any
-    ) -> Progress:
-        """Train to the end: a run in a folder from where it stands, one in memory once more.
+    # Training and answers
 
-        reveal   go on even where that shows the partners what a hidden request was about
-        changes  `epochs`, `batch` or `patience`, where they differ from the run's
+    def train(
+        self, *, watchers: Sequence[Watcher] = (), allow_disclosure: bool = False, **changes: Any
+    ) -> Progress:
+        """Train to the end, from where the run stands.
+
+        allow_disclosure  go on even where that shows the partners what a hidden request was about
+        changes           `epochs`, `batch` or `patience`, where they differ from the run's
         """
+        if "reveal" in changes:
+            _warn("train(reveal=..)", "train(allow_disclosure=..)")
+            allow_disclosure = bool(changes.pop("reveal"))
+        return self.with_recovery(lambda: self._train(watchers, allow_disclosure, changes))
+
+    def _train(
+        self, watchers: Sequence[Watcher], allow_disclosure: bool, changes: Mapping[str, Any]
+    ) -> Progress:
         if changes:
             self._change(changes)
-        settings = self.config.train
-        self.catch_up()
-        self.expect_decided()
-        if self.has_hidden() and not reveal:
+        self.refresh()
+        if has_hidden(self) and not allow_disclosure:
             raise ForgetError(
                 "Training leaves out what was forgotten, and would show the partners what a hidden "
-                "request was about; add --reveal if they may know."
+                "request was about; add --allow-disclosure if they may know."
             )
-        if self.folder is not None:
-            Transaction(self.active).expect_none()
-        watching = list(watchers)
-        if self.folder is not None:
+        Transaction(self.active).expect_none()
+        settings, watching = self.config.train, list(watchers)
+        if self.is_temporary:
+            # Nobody can resume it in another process, so it is kept once, at its end.
+            settings = replace(settings, save_every=settings.epochs)
+        else:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
         progress = Training(
             self.active,
-            self.rows_to_train(),
+            self.holdings.rows_without(self.forgotten),
             settings,
             labels=len(self.labels),
-            facts={
-                "data": self.holdings.digest(),
-                "settings": _deciding(self.config.train),
-                "forgotten": asdict(self.forgotten),
-            },
+            facts=self._facts(),
             watchers=watching,
-            keep_beginning=self.far,
+            keep_beginning=self.is_remote,
         ).run()
-        if self.folder is not None:
-            self.version = self.active.common_versions()[-1]
+        self.version = self.active.versions.common()[-1]
         return progress
 
-    def catch_up(self, *, afresh: bool = False) -> None:
-        """Take up what another process has made of the run since this object looked at it.
-
-        afresh  return to the newest version in any case, after a decision
-        """
-        if self.folder is None:
-            return
-        waiting = self.undecided
-        staged = Transaction(self.active).staged() or {}
-        if waiting is not None and staged.get("request") != waiting.result.request:
-            waiting.staged, self.undecided, afresh = False, None, True
-        versions = self.active.common_versions()
-        if versions and (afresh or versions[-1] != self.version):
-            facts = self.active.restore(versions[-1])
-            self.version = versions[-1]
-            self.forgotten = Forgotten.from_facts(facts)
-
-    def cover_secret(self) -> str:
-        """Return the secret under which people's covers are drawn, the same as long as the run."""
-        path = None if self.folder is None else self.folder / ACTIVE / "secrets" / "cover.key"
-        if path is not None and path.exists():
-            return path.read_text(encoding="ascii").strip()
-        if not self._cover_secret:
-            self._cover_secret = secrets.token_hex(32)
-        return self._cover_secret
-
-    def keep_cover_secret(self) -> None:
-        """Keep that secret with the run, once a request has used it."""
-        if self.folder is not None:
-            path = self.folder / ACTIVE / "secrets" / "cover.key"
-            write_atomically(path, self.cover_secret().encode(), mode=0o600)
-
-    def has_hidden(self) -> bool:
-        """Return whether the model has forgotten something that partners are not to know."""
-        if self.active.ledger is None or self.folder is None:
-            return self.hides
-        entries = self.active.ledger.entries()
-        return any(e.event == "commit" and e.note.get("hidden") for e in entries)
-
-    def expect_decided(self) -> None:
-        """Raise where a request of this federation waits for commit or rollback."""
-        if self.undecided is not None:
-            raise ForgetError(
-                f"Request {self.undecided.result.request} is staged; commit it or roll it back "
-                f"first."
-            )
-
-    def rows_to_train(self) -> Rows:
-        """Return the rows without those that were forgotten: what is gone is not learned again."""
-        rows, gone = self.holdings.rows, self.forgotten
-        past = torch.isin(self.holdings.labels, torch.tensor(gone.labels))
-        past[torch.tensor(gone.rows, dtype=torch.int64)] = True
-        return replace(
-            rows,
-            train=rows.train[~past[rows.train]],
-            validation=rows.validation[~past[rows.validation]],
+    def _facts(self) -> VersionFacts:
+        """Return what is noted with a version that training makes."""
+        return VersionFacts(
+            data=self.holdings.digest(),
+            settings=_deciding(self.config.train),
+            forgotten=self.forgotten,
         )
 
-    def forget(
-        self,
-        labels: Sequence[str | int] = (),
-        *,
-        ids: Sequence[str] = (),
-        method: str | Method | None = None,
-        watch: Watch | None = None,
-        reveal: bool = False,
-        **options: Any,
-    ) -> Outcome:
-        """Forget labels, or the labels of people; what that makes is staged until you decide.
-
-        labels   by name or number
-        ids      of people whose labels are to be forgotten, in place of whole labels
-        method   by name or as an object of settings; `hidden` (for people: `people`) if None
-        reveal   let the partners see what an earlier hidden request was about
-        options  `public`, `few_shot`, `retained`, `robust`, `secret`, `cover`, `again`, `key`,
-                 `wreck`, `drift`, `mode`, `public_from`, `any_public`: see `erasure.plan`
-
-        >>> fed = Federation.local("digits", parties=2, epochs=3)
-        >>> history = fed.train()
-        >>> outcome = fed.forget([3])
-        >>> outcome.result.forgotten_accuracy.after
-        0.0
-        >>> outcome.commit()
-        """
-        made = erasure.make_method(method, bool(ids), options.get("mode"))[1]
-        task, request = erasure.plan(self, labels=labels, ids=ids, **options)
-        return erasure.run_request(self, task, request, made, watch or watch_nothing, reveal=reveal)
-
-    def audit(self, *, retrained: int = 0, watch: Watch | None = None) -> Verdict:
-        """Judge the staged request, or the last one committed; see `auditing.audit`."""
-        return auditing.audit(self, retrained=retrained, watch=watch or watch_nothing)
+    def keep_models(self) -> None:
+        """Keep the parties' present models as a version, as if they had been trained here."""
+        version = (self.version or BEGINNING) + 1
+        progress = Progress(version=version, finished=True)
+        self.active.versions.save(version, replace(self._facts(), progress=progress).to_json())
+        self.version = version
 
     def evaluate(self, part: str = "test") -> Evaluation:
         """Return how well the rows of a part (train, validation or test) are predicted."""
-        parts = [field.name for field in fields(self.holdings.rows)]
-        if part not in parts:
-            raise SettingsError(unknown("part of the data", part, parts))
-        rows = getattr(self.holdings.rows, part)
-        if len(rows) == 0:
-            raise SettingsError(f"This run has no {part} rows.")
-        return evaluate(self.active, rows, len(self.labels))
+        rows = self._rows_of(part)
+        return self.with_recovery(lambda: evaluate(self.active, rows, len(self.labels)))
 
     def predict(
-        self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None
+        self,
+        *,
+        tables: Mapping[str, Any] | None = None,
+        data: str | None = None,
+        part: str = "test",
     ) -> Predictions:
         """Predict new rows through all parties.
 
-        tables  for a run of tables: each party's file of new rows, by name of the party
+        tables  for a run of tables: each party's new rows by name, as a file or a DataFrame
         data    for a run of a dataset: an .npz file whose `x` holds new rows
-
-        Without either, the run's own test rows are predicted.
+        part    without either: which of the run's own rows (test, validation, train or public)
         """
+        if part != "test" and (tables or data is not None):
+            raise SettingsError("`part` names the run's own rows; leave out `tables` and `data`.")
+        return self.with_recovery(lambda: self._predict(tables or {}, data, part))
+
+    def _predict(self, tables: Mapping[str, Any], data: str | None, part: str) -> Predictions:
         if not tables and data is None:
-            rows = self.holdings.rows.test
-            return self.named(self.holdings.ids[rows.numpy()], rows, "main")
+            return self._predict_own(part)
         if self.config.data is None:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
-            paths = {name: Path(path) for name, path in (tables or {}).items()}
-            new = match_tables(self.config, paths, self.holdings.encodings)
-            found = self._predict(next(iter(new.values())).ids, table_features(new))
+            new = match_tables(self.config, tables, self.holdings.encodings)
+            found = self._predict_new(next(iter(new.values())).ids, table_features(new))
             return replace(found, notes=tuple(n for table in new.values() for n in table.notes()))
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
         given = new_rows(self.config, str(data))
-        return replace(self._predict(given.ids, given.features), notes=given.notes)
+        return replace(self._predict_new(given.ids, given.features), notes=given.notes)
 
-    def _change(self, changes: Mapping[str, Any]) -> None:
-        """Change settings of the loop; the others are built into the parties already."""
-        for name in changes:
-            if name not in LOOP_SETTINGS:
-                raise SettingsError(
-                    f"`{name}` is set when a federation is made; "
-                    f"train() takes {', '.join(LOOP_SETTINGS)}."
-                )
-        settings = make_settings({**_as_dict(self.config.train), **changes})
-        check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
-        config = replace(self.config, train=settings)
-        if self.folder is not None:
-            if self.active.common_versions():
-                raise SettingsError("A run that has begun trains with the settings it began with.")
-            write_config(self.folder, config)
-        elif settings.patience:
-            raise SettingsError(NEEDS_FOLDER)
-        self.holdings = replace(self.holdings, config=config)
+    def _predict_own(self, part: str) -> Predictions:
+        """Predict the run's own rows, with their labels beside; what is forgotten is not said."""
+        rows = self._rows_of(part)
+        gone = self.forgotten
+        truth = [
+            "" if label in gone.labels or row in set(gone.rows) else self.labels[label]
+            for row, label in zip(rows.tolist(), self.holdings.labels[rows].tolist(), strict=True)
+        ]
+        ids = self.holdings.ids[rows.numpy()]
+        return replace(self.predict_rows(ids, rows, "main"), truth=tuple(truth))
 
-    def _predict(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
+    def _predict_new(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
         """Hand each party its part of the new rows, and ask for predictions."""
         self.hand_over("new", features)
-        return self.named(ids, torch.arange(len(ids)), "new")
+        return self.predict_rows(ids, torch.arange(len(ids)), "new")
+
+    def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
+        """Return the predictions of rows of a table, by the names of labels and people."""
+        logits = self.active.logits(rows.to(self.active.device), table=table)
+        return Predictions.of(ids, logits, self.labels)
 
     def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
         """Give each party its part of rows that are no part of training, in this process."""
@@ -448,25 +459,268 @@ class Federation:
                 )
             bottom.add_table(table, part)
 
-    def named(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
-        """Return the predictions of rows of a table, by the names of labels and people."""
-        logits = self.active.logits(rows.to(self.active.device), table=table)
-        found = logits.argmax(1).tolist()
-        return Predictions(
-            ids=ids,
-            labels=tuple(self.labels[label] for label in found),
-            probabilities=logits.softmax(1).cpu().numpy(),
-            names=self.labels,
+    def _rows_of(self, part: str) -> torch.Tensor:
+        """Return the rows of a part of the run, which must have some."""
+        parts = [field.name for field in fields(Rows)]
+        if part not in parts:
+            raise SettingsError(unknown("part of the data", part, parts))
+        rows: torch.Tensor = getattr(self.holdings.rows, part)
+        if len(rows) == 0:
+            raise SettingsError(f"This run has no {part} rows.")
+        return rows
+
+    # Requests
+
+    def plan(
+        self,
+        labels: Sequence[str | int] = (),
+        *,
+        ids: Sequence[str] = (),
+        settings: ForgetSettings | None = None,
+    ) -> Work:
+        """Check a request without changing anything; what it would take stands in what is returned.
+
+        It is the first step of `forget`, which takes the same arguments.
+        """
+        return self.with_recovery(lambda: plan(self, labels=labels, ids=ids, settings=settings))
+
+    def forget(
+        self,
+        labels: Sequence[str | int] = (),
+        *,
+        ids: Sequence[str] = (),
+        settings: ForgetSettings | None = None,
+        watch: Watch | None = None,
+        **options: Any,
+    ) -> Outcome:
+        """Forget labels, or the labels of people; what that makes is staged until you decide.
+
+        labels    by name or number
+        ids       of people whose labels are to be forgotten, in place of whole labels
+        settings  how; see `ForgetSettings`
+        options   settings by name, as up to version 0.6; they go with version 0.8
+
+        >>> fed = Federation.local("digits", parties=2, epochs=3)
+        >>> history = fed.train()
+        >>> outcome = fed.forget([3])
+        >>> outcome.result.forgotten_accuracy.after
+        0.0
+        >>> outcome.commit()
+        """
+        if options:
+            _warn("forget(method=.., ..)", "forget(settings=ForgetSettings(method=.., ..))")
+            settings = replace(settings or ForgetSettings(), **renamed(options))
+        settings = self._with_key(settings or ForgetSettings(), people=bool(ids))
+        return self.with_recovery(
+            lambda: forgetting.forget(
+                self, labels, ids=ids, settings=settings, watch=watch or watch_nothing
+            )
         )
 
-    def _check(self, facts: dict[str, Any]) -> None:
+    @staticmethod
+    def _with_key(settings: ForgetSettings, *, people: bool = False) -> ForgetSettings:
+        """Return settings whose draws are decided, once for all attempts at a request.
+
+        A partner that leaves and returns is told the same again, not more. The covers of people
+        come from the run's own secret.
+        """
+        if people or settings.key is not None:
+            return settings
+        return replace(settings, key=secrets.token_hex(32))
+
+    def audit(
+        self,
+        *,
+        retrained: int = 0,
+        demand: AuditSettings | None = None,
+        watch: Watch | None = None,
+    ) -> Verdict:
+        """Judge the staged request, or the last one committed; see `audit.service.audit`."""
+        from unlabel.audit import service
+
+        return self.with_recovery(
+            lambda: service.audit(
+                self, retrained=retrained, demand=demand, watch=watch or watch_nothing
+            )
+        )
+
+    def commit(self, request: str | None = None, *, force: bool = False) -> str:
+        """Make the staged request every party's model; return its id.
+
+        One that an audit found below the demanded level, or whose label is still predicted, is
+        committed only by `force`, which is noted in the ledger.
+        """
+        from unlabel.audit.service import expect_deep_enough
+
+        wanted = request or forgetting.waiting(self)
+
+        def act() -> str:
+            audit = expect_deep_enough(self, wanted, force=force)
+            return forgetting.commit(self, wanted, force=force, audit=audit)
+
+        return self._once(act, lambda: forgetting.is_decided(self, "commit", wanted), wanted)
+
+    def rollback(self, request: str | None = None) -> str:
+        """Drop the staged request at every party; return its id."""
+        wanted = request or forgetting.waiting(self)
+        return self._once(
+            lambda: forgetting.rollback(self, wanted),
+            lambda: forgetting.is_decided(self, "rollback", wanted),
+            wanted,
+        )
+
+    def _once(
+        self, act: Callable[[], str], is_done: Callable[[], bool], request: str | None
+    ) -> str:
+        """Decide on a request; where a party gets lost meanwhile, only what is not decided yet."""
+        tries = 0
+
+        def attempt() -> str:
+            nonlocal tries
+            tries += 1
+            if tries > 1 and request is not None and is_done():
+                self.refresh()
+                return request
+            return act()
+
+        return self.with_recovery(attempt)
+
+    def purge(self) -> int:
+        """Remove what stems from before the last commit, everywhere; return the version left."""
+        return self.with_recovery(lambda: forgetting.purge(self))
+
+    def recover(self) -> str:
+        """Finish what a crash interrupted; return in words what was done."""
+        return self.with_recovery(lambda: forgetting.recover(self))
+
+    def status(self) -> Status:
+        """Return where every party stands."""
+        return self.with_recovery(lambda: forgetting.status(self))
+
+    def queue(self, labels: Sequence[str | int]) -> int:
+        """Let a hidden request wait for a slot, and send nothing; return its place in the queue."""
+        numbers = find_labels(labels, self.labels, Forgotten())
+        return Queue(self.folder / ACTIVE).append(tuple(self.labels[n] for n in numbers))
+
+    @staticmethod
+    def enqueue(folder: str | Path, labels: Sequence[str | int]) -> tuple[tuple[str, ...], int]:
+        """Let a hidden request of the run in a folder wait for a slot; no party is opened for it.
+
+        Return the names of the labels, and the request's place in the queue.
+        """
+        path = Path(folder)
+        names = label_names(read_config_of(path), path)
+        numbers = find_labels(labels, names, Forgotten())
+        wanted = tuple(names[number] for number in numbers)
+        return wanted, Queue(path / ACTIVE).append(wanted)
+
+    def slots(
+        self,
+        *,
+        every: float,
+        count: int,
+        purge: bool = False,
+        watch: Callable[[int, Slot], None] | None = None,
+        stop: Event | None = None,
+    ) -> list[Slot]:
+        """Make a hidden request at fixed times: the next that waits, else one about nothing.
+
+        every  seconds from one slot to the next
+        purge  remove older versions after every slot; parties keep only a few
+        watch  is told the number of a slot and what was done in it
+        stop   ends it before the next slot, once it is set
+        """
+        if count < 1 or every < 0:
+            raise SettingsError(
+                f"Expected at least 1 slot, 0 seconds or more apart, but got {count} and {every:g}."
+            )
+        done: list[Slot] = []
+        stop, started = stop or Event(), time.monotonic()
+        for number in range(count):
+            if stop.wait(max(0.0, started + number * every - time.monotonic())):
+                break
+            settings = self._with_key(ForgetSettings())
+            done.append(serve_slot(self, purge_after=purge, settings=settings))
+            if watch is not None:
+                watch(number, done[-1])
+        return done
+
+    # Papers
+
+    def ledger(self) -> Mapping[str, list[LedgerEntry]]:
+        """Return the parties' ledgers by name: of all in one process, else the active party's."""
+        return read_ledgers(self.folder, self.passives)
+
+    def report(self, path: str | Path | None = None) -> Report:
+        """Write the last audit as one page for people, RUN/report.html by default."""
+        from unlabel.report.service import write_report
+
+        return write_report(self.folder, list(self.passives), None if path is None else Path(path))
+
+    def certificate(
+        self,
+        path: str | Path | None = None,
+        *,
+        request: str | None = None,
+        received: date | None = None,
+        annex: AnnexWish | None = None,
+    ) -> Certified:
+        """Have every party sign what it did for a request, and write that down.
+
+        path      of the file; RUN/certificate.json by default. A sealed annex lies beside it
+        request   its id; the last one that was committed by default
+        received  day on which the demand came in; the day of the commit by default
+        annex     for which auditor an annex is sealed, and what stands in it; none by default
+
+        A federation in no folder signs with keys that go with it, and the certificate says so.
+        """
+        from unlabel.report.service import certify
+
+        target = None if path is None else Path(path)
+        made = self.with_recovery(
+            lambda: certify(
+                self,
+                target,
+                request=request,
+                received=received,
+                annex=annex,
+                passing=self.is_temporary,
+            )
+        )
+        if made.newly_trusted:
+            self._keep_config(trust={**self.config.trust, **made.newly_trusted})
+        return made
+
+    # Settings
+
+    def _keep_config(self, **changes: Any) -> None:
+        """Change the configuration, here and in the run's folder."""
+        self.holdings = replace(self.holdings, config=replace(self.config, **changes))
+        if not self.is_temporary:
+            write_config(self.folder, replace(read_config_of(self.folder), **changes))
+
+    def _change(self, changes: Mapping[str, Any]) -> None:
+        """Change settings of the loop; the others are built into the parties already."""
+        for name in changes:
+            if name not in LOOP_SETTINGS:
+                raise SettingsError(
+                    f"`{name}` is set when a federation is made; "
+                    f"train() takes {', '.join(LOOP_SETTINGS)}."
+                )
+        settings = make_settings({**_as_dict(self.config.train), **changes})
+        check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
+        if self.active.versions.common():
+            raise SettingsError("A run that has begun trains with the settings it began with.")
+        self._keep_config(train=settings)
+
+    def _check(self, facts: VersionFacts) -> None:
         """Raise where the data or the settings are not those the run was trained with."""
-        if facts.get("data") != self.holdings.digest():
+        if facts.data != self.holdings.digest():
             raise RunError(
                 f"The rows or labels behind run '{self.folder}' have changed since it was trained."
             )
         # A run from before a setting existed was trained with what is its default now.
-        trained = {**_deciding(TrainSettings()), **facts.get("settings", {})}
+        trained = {**_deciding(TrainSettings()), **facts.settings}
         now = _deciding(self.config.train)
         for name in sorted(trained.keys() | now.keys()):
             if trained.get(name) != now.get(name):
@@ -474,6 +728,14 @@ class Federation:
                     f"Run '{self.folder}' was trained with {name} = {trained.get(name)}, but its "
                     f"config.yaml now says {now.get(name)}; put it back."
                 )
+
+    def __repr__(self) -> str:
+        where = "in no folder" if self.is_temporary else f"in '{self.folder}'"
+        parties = ", ".join(self.active.parties)
+        return (
+            f"<{type(self).__name__} of {ACTIVE} and {parties}: {len(self.labels)} labels, "
+            f"version {self.version}, {where}>"
+        )
 
 
 def make_settings(given: Mapping[str, Any]) -> TrainSettings:
@@ -496,3 +758,7 @@ def _deciding(settings: TrainSettings) -> dict[str, Any]:
 
 def _as_dict(settings: TrainSettings) -> dict[str, Any]:
     return {field.name: getattr(settings, field.name) for field in fields(settings)}
+
+
+def _warn(old: str, new: str) -> None:
+    warnings.warn(f"{old} goes with version 0.8; write {new}.", DeprecationWarning, stacklevel=3)

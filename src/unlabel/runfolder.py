@@ -10,6 +10,8 @@ RUN/
 from __future__ import annotations
 
 import shutil
+import tempfile
+import weakref
 from pathlib import Path
 
 from unlabel.errors import RunError
@@ -31,6 +33,17 @@ PARTY_FILES = {
     "ledger.jsonl",
     "transcript.jsonl",
 }
+
+
+class TemporaryFolder:
+    """A folder for a run that is kept in none: readable to its owner alone, gone with the object.
+
+    A process that is killed leaves it behind, in the system's folder for temporary files.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="unlabel-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:
@@ -83,3 +96,10 @@ def write_config(folder: Path, config: RunConfig) -> None:
     from unlabel.configfile import dump_config
 
     write_atomically(folder / "config.yaml", dump_config(config).encode())
+
+
+def read_config_of(folder: Path) -> RunConfig:
+    """Read the configuration that a run's folder keeps."""
+    from unlabel.configfile import read_run_config
+
+    return read_run_config(folder)

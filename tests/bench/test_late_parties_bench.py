@@ -39,7 +39,7 @@ def test_a_link_that_is_behind_gives_the_weights_of_a_late_training(late: int) -
             links = {name: Behind(party, late) for name, party in passives.items()}
             active.transport = LocalTransport(links)
         Training(active, holdings.rows, holdings.config.train, labels=4).run()
-        active.descriptions()  # whatever is no batch lets the link catch up
+        describe(active.transport)  # whatever is no batch lets the link catch up
         assert all(len(party.backlog) == 0 for party in passives.values())
         found.append(
             [

@@ -73,7 +73,7 @@ def config_add(run: Path, text: str) -> None:
 
 def weights(federation: Federation) -> dict[str, Tensor]:
     """Return copies of the weights of all parties, as they are in memory."""
-    found = {f"active/{n}": t for n, t in federation.active.model_state().items()}
+    found = {f"active/{n}": t for n, t in federation.active.versions.model_state().items()}
     for party, passive in federation.passives.items():
         found |= {f"{party}/{n}": t for n, t in passive.bottom.model_state().items()}
     return {name: tensor.clone() for name, tensor in found.items()}

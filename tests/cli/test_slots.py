@@ -67,7 +67,7 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
     assert [e.event for e in books["passive-1"]] == ["commit", "purge"] * 5
     own = [e.event for e in books["active"] if e.event != "purge"]
     assert own == ["commit", "rollback", "rollback", "commit", "rollback"]
-    assert len(fed.active.common_versions()) == 1
+    assert len(fed.active.versions.common()) == 1
 
 
 def test_slots_take_the_time_they_say(run: Path) -> None:

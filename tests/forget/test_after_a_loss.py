@@ -33,16 +33,16 @@ def test_a_label_that_was_forgotten_is_not_learned_again(trained: Federation) ->
     # Training goes on after the commit, so the newest version is one of training.
     assert trained.version is not None
     assert trained.folder is not None
-    facts = trained.active.facts(trained.version)
+    facts = trained.active.versions.facts(trained.version)
     about = {name: facts[name] for name in ("data", "settings", "forgotten", "progress")}
-    trained.active.save(trained.version + 1, about)
+    trained.active.versions.save(trained.version + 1, about)
     shutil.rmtree(trained.folder / next(iter(trained.passives)) / "versions")
     with pytest.raises(CheckpointError, match="A party lost version"):
         Federation.open(trained.folder, resume=True)
     trained.far = True
     with pytest.raises(CheckpointError, match="A party lost version"):
         trained.train(reveal=True)
-    assert trained.active.versions_store().versions() != ()
+    assert trained.active.versions.store.versions() != ()
 
 
 def test_who_was_lost_is_known_after_the_first_loss() -> None:

@@ -135,7 +135,7 @@ def test_with_anchors_the_top_moves_and_no_bottom_does(active_part: bool) -> Non
 
 def test_a_step_on_anchors_is_a_step_of_plain_autograd(digits: Federation) -> None:
     party, public = make_anchors(digits.active, digits.holdings.rows.train, 10, seed=0)
-    saved = digits.active.snapshot()
+    saved = digits.active.versions.snapshot()
     rows = public.rows[:30]
     embeddings = [part.clone() for part in party.embeddings(rows, table=ANCHORS)]
     weights = [weight for _, weight in digits.active.top.module.named_parameters()]
@@ -153,7 +153,7 @@ def test_a_step_on_anchors_is_a_step_of_plain_autograd(digits: Federation) -> No
     )
     for weight, was, gradient in zip(weights, old, expected, strict=True):
         torch.testing.assert_close(weight.detach(), was - rate * gradient)
-    digits.active.load_snapshot(saved)
+    digits.active.versions.load_snapshot(saved)
 
 
 @pytest.mark.parametrize("source", ["pseudo", "anchors"])

@@ -181,7 +181,7 @@ def test_retraining_repeats_how_the_training_mixed_weighed_and_waited(
 
 
 def model_states(fed: Federation) -> dict[str, dict[str, Tensor]]:
-    own = {"active": fed.active.model_state()}
+    own = {"active": fed.active.versions.model_state()}
     found = {**own, **{n: p.bottom.model_state() for n, p in fed.passives.items()}}
     return {who: {k: v.clone() for k, v in state.items()} for who, state in found.items()}
 
@@ -540,7 +540,7 @@ def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
     at = Reference("table", 2, False, (1,))
     exact = dict(zip((n for n, _ in at.net.named_parameters()), importance(at), strict=True))
     task, request = erasure.plan(at.fed, labels=[1], few_shot=2, retained=1, key=KEY)
-    shots, saved, draws = task.shots(request, Fisher()), at.fed.active.snapshot(), 150
+    shots, saved, draws = task.shots(request, Fisher()), at.fed.active.versions.snapshot(), 150
     first = {name: torch.zeros_like(value) for name, value in exact.items()}
     second = copy.deepcopy(first)
     for seed in range(draws):

@@ -247,7 +247,7 @@ def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: 
     again = Federation.open(tmp_path / "run")
     assert again.evaluate() == fed.evaluate()
     assert again.evaluate().per_label_accuracy[1] == 0.0
-    assert again.active.facts(again.active.common_versions()[-1])["progress"]["finished"]
+    assert again.active.versions.facts(again.active.versions.common()[-1])["progress"]["finished"]
 
 
 # --- one request after another ------------------------------------------------------------------

@@ -257,7 +257,7 @@ def test_an_error_after_the_last_message_looks_to_partners_like_any_dropped_requ
     views, models = [], []
     for broken in (False, True):
         fed = trained()
-        was = _copy(fed.active.model_state())
+        was = _copy(fed.active.versions.model_state())
         watched = watch(fed)
         if broken:
             monkeypatch.setattr(Hidden, "_teach", fails)
@@ -266,7 +266,7 @@ def test_an_error_after_the_last_message_looks_to_partners_like_any_dropped_requ
         assert not broken or str(error).rstrip(".") in outcome.result.failed
         outcome.rollback()
         views.append(view(fed, watched))
-        models.append(_copy(fed.active.model_state()))
+        models.append(_copy(fed.active.versions.model_state()))
         _expect_equal(models[-1], was)
     expect_same_view(views[0], views[1], "failed")
 
@@ -461,10 +461,10 @@ def test_modes_choose_methods_and_refuse_others() -> None:
 def test_a_dropped_request_and_a_dummy_leave_the_model_as_it_was(tmp_path: Path) -> None:
     for folder in (None, tmp_path / "run"):
         fed = trained(folder=folder)
-        before, weights = fed.evaluate(), _copy(fed.active.model_state())
+        before, weights = fed.evaluate(), _copy(fed.active.versions.model_state())
         drop(fed)
         erasure.dummy(fed)
-        _expect_equal(fed.active.model_state(), weights)
+        _expect_equal(fed.active.versions.model_state(), weights)
         assert fed.evaluate() == before
         assert fed.forgotten == Forgotten()
         if folder is not None:

@@ -154,7 +154,7 @@ def listen(
     if table:
         task = replace(task, public=public_table(fed))
     work = task.work(request, task.shots(request, method), lambda *_: None)
-    plain, saved = fed.active.transport, fed.active.snapshot()
+    plain, saved = fed.active.transport, fed.active.versions.snapshot()
     keeping = fed.active.transport = Keeping(plain)
     try:
         method.run(work)

@@ -106,7 +106,7 @@ def on_disk(run: Path, version: int, shelf: str = "versions") -> Weights:
 
 
 def in_memory(federation: Federation) -> Weights:
-    states = {"active": federation.active.model_state()}
+    states = {"active": federation.active.versions.model_state()}
     states |= {name: party.bottom.model_state() for name, party in federation.passives.items()}
     return {f"{who}/{name}": tensor for who, s in states.items() for name, tensor in s.items()}
 
@@ -469,7 +469,7 @@ def test_a_decision_that_is_told_again_changes_no_file(run: Path) -> None:
     kept = federation.forget([LABEL], method=crashing.METHOD)
     kept.commit(force=True)
     request = kept.result.request
-    digests = federation.active.facts(version)["parties"]
+    digests = federation.active.versions.facts(version)["parties"]
     commits = {party: Commit(0, request, version, digests[party]) for party in PASSIVE}
     with nothing_written(run):
         federation.active.transport.tell(commits)
@@ -490,7 +490,7 @@ def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
     first = federation.forget([EARLIER], method=crashing.METHOD)
     first.commit(force=True)
     erasure.purge(federation)
-    digests = federation.active.facts(version)["parties"]
+    digests = federation.active.versions.facts(version)["parties"]
     commits = {p: Commit(0, first.result.request, version, digests[p]) for p in PASSIVE}
 
     def repeat_all() -> None:

@@ -196,7 +196,7 @@ def train(holdings: Holdings, active: ActiveParty) -> None:
 
 
 def weights(active: ActiveParty, passives: dict[str, PassiveParty]) -> dict[str, Tensor]:
-    found = {f"active/{k}": v.clone() for k, v in active.model_state().items()}
+    found = {f"active/{k}": v.clone() for k, v in active.versions.model_state().items()}
     for name, party in passives.items():
         found |= {f"{name}/{k}": v.clone() for k, v in party.bottom.model_state().items()}
     return found
@@ -262,7 +262,7 @@ def test_an_attack_is_refused_at_its_first_message_and_the_training_can_go_on(
     assert "tensor" not in "".join(logged)
 
     # The party is honest again: from the last version training ends as if nothing had been.
-    assert active.common_versions() == (1,)
+    assert active.versions.common() == (1,)
     active.transport = LocalTransport(passives)
     train(holdings, active)
     assert same(weights(active, passives), undisturbed)
@@ -282,7 +282,7 @@ def test_a_history_is_kept_with_a_version_and_taken_up_with_it(tmp_path: Path) -
     kept = active.lookout.facts()
     assert len(kept["watch"]["passive-1"]["last"]) == 32
     _, active, passives = built(tmp_path, WatchSettings(), save_every=6)
-    active.restore(active.common_versions()[-1])
+    active.versions.restore(active.versions.common()[-1])
     assert active.lookout.facts() == kept
     turn_hostile(active, passives, "times 10", start=0)
     with pytest.raises(PartySuspected, match="is usual"):

@@ -513,7 +513,7 @@ def test_a_method_that_a_party_does_not_serve_ends_in_one_sentence(
     serves = tuple(each for each in SERVES if each != kind)
     parties = trained.passives
     before = {name: state(party) for name, party in parties.items()}
-    own = trained.active.snapshot()
+    own = trained.active.versions.snapshot()
     predicted = trained.evaluate()
     parties["passive-2"].guard = Guard(Policy(serves=serves))
     try:
@@ -529,7 +529,7 @@ def test_a_method_that_a_party_does_not_serve_ends_in_one_sentence(
         assert party.pending is None
         assert not party.bottom.sums.named
         assert party.bottom.count("draft") == 0
-    for half, tensors in trained.active.snapshot().items():
+    for half, tensors in trained.active.versions.snapshot().items():
         assert same(own[half], tensors)
     assert trained.evaluate() == predicted
 

@@ -157,9 +157,9 @@ def test_old_weights_under_a_new_number_are_no_purge(trained: Path, tmp_path: Pa
     forget(run, purge=False)
     federation = Federation.open(run)
     active = federation.active
-    before, after = active.common_versions()[-2:]
-    facts = active.restore(before)
-    active.save(after + 1, {k: v for k, v in facts.items() if k != "parties"}, also=(after,))
+    before, after = active.versions.common()[-2:]
+    facts = active.versions.restore(before)
+    active.versions.save(after + 1, {k: v for k, v in facts.items() if k != "parties"}, also=(after,))
     federation.catch_up()
     erasure.purge(federation)
     certify(run)

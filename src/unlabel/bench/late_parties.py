@@ -191,7 +191,7 @@ class Study:
             return
         original = self._trained_in_step()
         federation = self._build(late, "all", "plain")
-        federation.active.load_snapshot(original.active.snapshot())
+        federation.active.versions.load_snapshot(original.active.versions.snapshot())
         for name, party in federation.passives.items():
             state = original.passives[name].bottom.state()
             party.bottom.load_state({k: v.clone() for k, v in state.items()})

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from unlabel import auditing
-from unlabel.audit import LEVELS, Finding, Verdict
-from unlabel.audit.gate import NO_RETRAINED
 from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.progress import StepBar
-from unlabel.cli.target import Far, Run, Target
+from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError, unknown
+
+if TYPE_CHECKING:
+    from unlabel.audit import Finding, Verdict
 
 #: What each level means, for people.
 MEANING = {
@@ -31,7 +31,7 @@ STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim
 
 def audit(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     retrained: Annotated[
         int,
         typer.Option(
@@ -50,19 +50,19 @@ def audit(
 
     Example: unlabel audit runs/digits --retrained 3
     """
+    from unlabel.audit.service import NO_DATA
+    from unlabel.train import LEVELS
+
     if demand and demand not in ("none", *LEVELS):
         raise SettingsError(unknown("level", demand, ("none", *LEVELS)))
     target = Target.of(run, federation)
     if target.kit is not None and retrained:
-        raise SettingsError(auditing.NO_DATA)
-    with target.open(device=device) as opened:
+        raise SettingsError(NO_DATA)  # before a job is started for it
+    with target.open(device=device) as opened, StepBar(messages, "auditing") as bar:
         limits = opened.config.audit
         if demand:
             limits = replace(limits, demand=demand)  # type: ignore[arg-type]
-        with StepBar(messages, "auditing") as bar:
-            verdict = opened.lasting(
-                lambda: auditing.audit(opened, retrained=retrained, demand=limits, watch=bar.step)
-            )
+        verdict = opened.audit(retrained=retrained, demand=limits, watch=bar.step)
     if json:
         print_json({**verdict.to_json(), **target.json()})
     else:
@@ -102,6 +102,8 @@ def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, 
 
     The first finding is of all parties together, the others of each party alone.
     """
+    from unlabel.audit.gate import NO_RETRAINED
+
     ruling = next(each for each in STYLES if any(f.ruling == each for f in findings))
     sentence = next(f.sentence for f in findings if f.ruling == ruling)
     # Why is said once, below the table.

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import json as plain_json
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.cli.target import Far, Run, Target
-from unlabel.configfile import read_run_config
+from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError
-from unlabel.federation import Federation
-from unlabel.files import write_atomically, writing
-from unlabel.report.annex import make_auditor_keys, read_auditor_key
-from unlabel.report.certificate import AnnexWish, Issued, issue
-from unlabel.runfolder import write_config
 
-CERTIFICATE, ANNEX = "certificate.json", "certificate.annex"
+if TYPE_CHECKING:
+    from unlabel.report.service import Certified
 
 keys = typer.Typer(help="Keys that seal what only an auditor may read.", no_args_is_help=True)
 
 
 def certificate(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     request: Annotated[
         str | None, typer.Option(help="Which request; the last one that was committed by default.")
     ] = None,
@@ -51,6 +44,9 @@ def certificate(
     json: Json = False,
 ) -> None:
     """Have every party sign what it did for a request, and write certificate.json."""
+    from unlabel.report.annex import read_auditor_key
+    from unlabel.report.certificate import AnnexWish
+
     day = _day(received)
     wish = None
     if auditor_key is not None:
@@ -61,47 +57,17 @@ def certificate(
         )
     target = Target.of(run, federation)
     with target.open() as opened:
-        issued, met = opened.lasting(lambda: certify(opened, target.folder, request, day, wish))
-    _say(target, issued, met, json)
+        made = opened.certificate(request=request, received=day, annex=wish)
+    _say(target, made, json)
 
 
-def certify(
-    federation: Federation,
-    run: Path,
-    request: str | None = None,
-    received: date | None = None,
-    wish: AnnexWish | None = None,
-) -> tuple[Issued, list[str]]:
-    """Write a certificate into a run's folder; return it, and the parties newly trusted."""
-    trust = federation.config.trust
-    issued = issue(federation.active, request=request, received=received, trust=trust, annex=wish)
-    _write(run, issued)
-    met = {party: key for party, key in issued.keys.items() if party not in trust}
-    if met:
-        kept = read_run_config(run)
-        write_config(run, replace(kept, trust={**kept.trust, **met}))
-    return issued, list(met)
-
-
-def _write(run: Path, issued: Issued) -> None:
-    """Write the annex first: a certificate never names one that is not there."""
-    if issued.annex is not None:
-        write_atomically(run / ANNEX, issued.annex, mode=0o600)
-    else:
-        with writing(run / ANNEX):
-            (run / ANNEX).unlink(missing_ok=True)  # of an earlier certificate
-    text = plain_json.dumps(issued.certificate, indent=1) + "\n"
-    write_atomically(run / CERTIFICATE, text.encode())
-
-
-def _say(target: Target, issued: Issued, met: list[str], json: bool) -> None:
-    run = target.folder
-    body = issued.certificate["certificate"]
+def _say(target: Target, made: Certified, json: bool) -> None:
+    body, met = made.body, list(made.newly_trusted)
     if json:
         found = {
             "request": body["request"],
-            "certificate": str(run / CERTIFICATE),
-            "annex": str(run / ANNEX) if issued.annex is not None else None,
+            "certificate": str(made.path),
+            "annex": None if made.annex is None else str(made.annex),
             "signed": list(body["parties"]),
             "not_signed": body["not_signed"],
             "level": body["depth"]["level"],
@@ -120,14 +86,14 @@ def _say(target: Target, issued: Issued, met: list[str], json: bool) -> None:
         rows.append([party, "yes", signed["part"]["weights"]["after"][:12], attested])
     rows += [[party, f"no: {why}", "-", "-"] for party, why in body["not_signed"].items()]
     print_table(f"Certificate of request {body['request']}", rows, body["depth"]["words"])
-    messages.print(f"Wrote {run / CERTIFICATE}.", soft_wrap=True)
-    if issued.annex is not None:
-        messages.print(f"Wrote {run / ANNEX}, for the auditor alone.", soft_wrap=True)
+    messages.print(f"Wrote {made.path}.", soft_wrap=True)
+    if made.annex is not None:
+        messages.print(f"Wrote {made.annex}, for the auditor alone.", soft_wrap=True)
     else:
         messages.print("There is no annex: no --auditor-key was given.", soft_wrap=True)
     if met:
         messages.print(
-            f"Trusted on first use, in {run / 'config.yaml'}: {', '.join(met)}. Compare the keys "
+            f"Trusted on first use, in {target.folder / 'config.yaml'}: {', '.join(met)}. Compare the keys "
             f"with their owners once.",
             soft_wrap=True,
         )
@@ -148,6 +114,8 @@ def auditor(
     json: Json = False,
 ) -> None:
     """Make an auditor's key pair; the private key never leaves the auditor."""
+    from unlabel.report.annex import make_auditor_keys
+
     private, public = make_auditor_keys(out)
     if json:
         print_json({"private": str(private), "public": str(public)})

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
-from unlabel import erasure
 from unlabel.cli.output import Json, messages, print_json
-from unlabel.cli.target import Far, Run, Target
+from unlabel.cli.target import Kit, Run, Target
 
 
 def commit(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     force: Annotated[
         bool,
         typer.Option(
@@ -26,8 +25,7 @@ def commit(
     """Make the staged request the model of every party."""
     target = Target.of(run, federation)
     with target.open() as opened:
-        waiting = erasure.waiting(opened)
-        request = opened.lasting(lambda: erasure.commit_once(opened, waiting, force=force))
+        request = opened.commit(force=force)
     _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)
     if not json:
         messages.print(
@@ -35,28 +33,20 @@ def commit(
         )
 
 
-def rollback(run: Run = None, federation: Far = None, json: Json = False) -> None:
+def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Drop the staged request at every party."""
     target = Target.of(run, federation)
     with target.open() as opened:
-        waiting = erasure.waiting(opened)
-        request = opened.lasting(
-            # What no longer waits was dropped before a party got lost.
-            lambda: (
-                erasure.rollback(opened)
-                if waiting is None or erasure.waiting(opened) == waiting
-                else waiting
-            )
-        )
-    said = {"request": request, "rolled_back": True}
-    _say(said, f"Rolled back request {request}.", target, json)
+        request = opened.rollback()
+    found = {"request": request, "rolled_back": True}
+    _say(found, f"Rolled back request {request}.", target, json)
 
 
-def purge(run: Run = None, federation: Far = None, json: Json = False) -> None:
+def purge(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Remove what stems from before the last commit: checkpoints, curves, transcripts."""
     target = Target.of(run, federation)
     with target.open() as opened:
-        version = opened.lasting(lambda: erasure.purge(opened))
+        version = opened.purge()
     _say(
         {"version": version, "purged": True},
         f"Every party holds version {version} and nothing older.",
@@ -67,11 +57,11 @@ def purge(run: Run = None, federation: Far = None, json: Json = False) -> None:
         messages.print(f"Next: unlabel certificate {target}", soft_wrap=True)
 
 
-def recover(run: Run = None, federation: Far = None, json: Json = False) -> None:
+def recover(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Bring all parties together after a crash."""
     target = Target.of(run, federation)
     with target.open(recovering=True) as opened:
-        done = opened.lasting(lambda: erasure.recover(opened))
+        done = opened.recover()
     _say({"recovered": done}, f"{done[0].upper()}{done[1:]}.", target, json)
 
 

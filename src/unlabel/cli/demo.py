@@ -13,11 +13,9 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel import auditing, erasure
 from unlabel.audit import MEASURES, Verdict, compare, look
 from unlabel.audit.gate import judge, level_of
 from unlabel.cli.audit import headline
-from unlabel.cli.certificate import CERTIFICATE, certify
 from unlabel.cli.output import (
     Json,
     make_table,
@@ -28,14 +26,15 @@ from unlabel.cli.output import (
     to_svg,
 )
 from unlabel.cli.progress import ProgressBar, StepBar
-from unlabel.cli.report import REPORT, write_report
 from unlabel.data import Features
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
+from unlabel.forget import ForgetSettings
 from unlabel.models import ModelSettings
 from unlabel.party import PassiveParty
-from unlabel.report.verify import verify
-from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, load_holdings
+from unlabel.report.service import CERTIFICATE, REPORT
+from unlabel.train import Holdings, RunConfig, TrainSettings, load_holdings
+from unlabel.verification import verify
 from unlabel.words import amount
 
 EPOCHS = 15
@@ -114,9 +113,7 @@ def demo(
 def _train_alone(holdings: Holdings, name: str) -> float:
     """Return the accuracy the label holder reaches with one party's half only."""
     features: dict[str, Features] = {name: holdings.features[name]}
-    own = replace(holdings, features=features)
-    active, passives = assemble(own)
-    federation = Federation(own, active, passives)
+    federation = Federation.of(replace(holdings, features=features))
     federation.train(watchers=[ProgressBar(messages, f"{name} alone")])
     return federation.evaluate().accuracy
 
@@ -124,19 +121,19 @@ def _train_alone(holdings: Holdings, name: str) -> float:
 def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]:
     """Forget a digit in depth, take that back, forget it in hiding and for good; judge both."""
     messages.print(f"forgetting the digit {FORGOTTEN}: deep")
-    outcome = federation.forget([FORGOTTEN], method="deep", key=KEY)
+    outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(method="deep", key=KEY))
     deep = look(federation.active, federation.holdings.rows, federation.labels)
     outcome.rollback()
     messages.print(f"forgetting the digit {FORGOTTEN}: hidden")
-    outcome = federation.forget([FORGOTTEN], method="hidden", key=KEY)
+    outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(key=KEY))
     messages.print(f"auditing it beside {RETRAINED} models retrained without the digit")
     with StepBar(messages, "auditing") as bar:
-        verdict = auditing.audit(federation, retrained=RETRAINED, watch=bar.step)
+        verdict = federation.audit(retrained=RETRAINED, watch=bar.step)
         measures = {name: MEASURES.get(name)() for name in _judged(verdict)}
         more = compare({"deep": [deep]}, [FORGOTTEN], measures=measures, watch=bar.step)
     # With another seed the audit may find less than is demanded; then this is on record.
     outcome.commit(force=not verdict.passed)
-    erasure.purge(federation)
+    federation.purge()
     values = {
         name: {**verdict.measures[name]["values"], "deep": more[name]["values"]["deep"]}
         for name in measures
@@ -167,16 +164,9 @@ def _model(
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:
     """Write the report and the certificate, and check the certificate as an outsider would."""
-    write_report(out, out / REPORT)
-    certify(federation, out)
-    checks = verify(
-        (out / CERTIFICATE).read_bytes(),
-        CERTIFICATE,
-        trust=Federation.open(out).config.trust,
-        annex=None,
-        annex_key=None,
-        run=out,
-    )
+    federation.report()
+    federation.certificate()
+    checks = verify(out / CERTIFICATE, run=out)
     assert not checks.faults, checks.faults
     return {"report": str(out / REPORT), "certificate": str(out / CERTIFICATE)}
 

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from unlabel.cli.output import Json, percent, print_json, print_table
-from unlabel.cli.target import Far, Run, Target
+from unlabel.cli.target import Kit, Run, Target
 
 
 def evaluate(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     part: Annotated[
         str, typer.Option(help="Rows to judge by: test, validation or train.")
     ] = "test",
@@ -23,7 +23,7 @@ def evaluate(
     """Show the accuracy of a run, label by label, and what is mistaken for what."""
     target = Target.of(run, federation)
     with target.open(device=device) as opened:
-        found = opened.lasting(lambda: opened.evaluate(part))
+        found = opened.evaluate(part)
     by_label = dict(zip(opened.labels, found.per_label_accuracy, strict=True))
     gone = opened.forgotten.labels
     stays = accuracy_without(found.confusion, gone)

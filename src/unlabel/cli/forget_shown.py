@@ -2,49 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rich.text import Text
 
 from unlabel.cli.output import messages, percent, print_json, print_table
-from unlabel.forget import Change, Method, Mode, Request, Result, Task
+from unlabel.forget import Change, Result, Work
 from unlabel.words import amount
 
 #: What each mode means to the partners.
-MODES: dict[Mode, str] = {
+MODES = {
     "open": "partners can tell what is forgotten",
     "deep": "partners can tell what is forgotten, and their own models forget it too",
     "hidden": "partners cannot tell what is forgotten beyond what is said here",
 }
 
 
-def explain(task: Task, request: Request, name: str, method: Method, *, json: bool) -> None:
+def explain(work: Work, *, json: bool) -> None:
     """Say what would be done."""
-    shots, told = task.shots(request, method), method.account()
-    asked = len(task.public.even()) if method.needs() == "public" else 0
+    method, request, shots = work.method, work.request, work.shots
+    told = method.account()
+    asked = len(work.public.even()) if method.needs() == "public" else 0
     found: dict[str, Any] = {
-        "method": name,
+        "method": work.name,
         "mode": method.mode(),
         "labels": list(request.names),
         "people": len(request.rows),
         "few_shot": shots.forgotten,
         "retained_samples": len(shots.rows) - shots.forgotten,
         "public_samples": asked,
-        "public": task.public.source,
-        "disclosed": task.public.disclosed,
+        "public": work.public.source,
+        "disclosed": work.public.disclosed,
         "duplicates": shots.duplicates,
         "suspects": [{"id": s.id, "score": s.score} for s in shots.suspects],
-        "cover": len(task.covers(request)[0]),
+        "cover": len(work.among),
         "tells_partners": method.told(),
-        "privacy": told.to_json(len(task.names)) if told is not None else None,
+        "privacy": told.to_json(len(work.names)) if told is not None else None,
         "staged": False,
         "dry_run": True,
     }
     if json:
         print_json(found)
         return
-    proved = told.guarantee(len(task.names)) if told is not None else "none"
+    proved = told.guarantee(len(work.names)) if told is not None else "none"
     rows = [["what", "would be"], *_would_be(found), ["proved bound", proved]]
     print_table("Dry run: nothing was changed", rows)
 
@@ -72,9 +72,7 @@ def _would_be(found: dict[str, Any]) -> list[list[str]]:
     return [*rows, ["partners learn", found["tells_partners"]]]
 
 
-def show(
-    result: Result, method: Method, labels: Sequence[str], run: object, *, committed: bool
-) -> None:
+def show(result: Result, run: object, *, committed: bool) -> None:
     """Say what a request came to, what it told the partners, and what to do next."""
     what = (
         f"the labels of {result.people} people"
@@ -115,14 +113,10 @@ def show(
         messages.print(f"Careful: {result.warning}")
     if result.disclosed:
         messages.print("The public samples are training rows, so partners learn who they are.")
-    messages.print(f"Mode {result.mode}: {MODES[method.mode()]}.", soft_wrap=True)
+    messages.print(f"Mode {result.mode}: {MODES[result.mode]}.", soft_wrap=True)
     messages.print(f"Partners learn: {result.tells_partners}.", soft_wrap=True)
-    told = method.account()
-    for sentence in told.sentences(len(labels)) if told is not None else []:
-        messages.print(sentence)
-    total = (result.privacy or {}).get("total")
-    if told is not None and total and total["information"] != told.information:
-        messages.print(total["sentence"])
+    if result.privacy is not None:
+        messages.print(result.privacy["sentence"], soft_wrap=True)
     messages.print(_next(result, run, committed=committed), soft_wrap=True)
 
 

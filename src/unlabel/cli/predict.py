@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import fields
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
-from unlabel.cli.target import Far, Run, Target
-from unlabel.data.splits import Rows
-from unlabel.errors import SettingsError, unknown
-from unlabel.federation import Federation, Predictions
+from unlabel.cli.target import Kit, Run, Target
+from unlabel.errors import SettingsError
 from unlabel.files import write_atomically
 
+if TYPE_CHECKING:
+    from unlabel.train.predictions import Predictions
+
 SHOWN = 20
-#: Parts of a run's own rows.
-PARTS = tuple(field.name for field in fields(Rows))
 
 
 def predict(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     table: Annotated[
         list[str] | None,
         typer.Option(help="A party's file of new rows, as NAME=FILE; once for each party."),
@@ -45,19 +43,9 @@ def predict(
     """
     target = Target.of(run, federation)
     tables = _parse_tables(table or [])
-    if part not in PARTS:
-        raise SettingsError(unknown("part", part, PARTS))
-    if part != "test" and (tables or data is not None):
-        raise SettingsError("--part names the run's own rows; leave out --table and --data.")
     # A list of the run's own people is no answer in need, for which fewer parties would do.
     with target.open(device=device, fewer=part == "test") as opened:
-        found = opened.lasting(
-            lambda: (
-                opened.predict(tables=tables, data=data)
-                if part == "test"
-                else _own_rows(opened, part)
-            )
-        )
+        found = opened.predict(tables=tables, data=data, part=part)
     if out is not None:
         write_atomically(out, _to_csv(found).encode())
     best = found.probabilities.max(1).tolist()
@@ -86,14 +74,6 @@ def predict(
         messages.print(f"Written to {out}.")
 
 
-def _own_rows(opened: Federation, part: str) -> Predictions:
-    """Return the predictions of the run's own rows of a part, with their ids."""
-    rows = getattr(opened.holdings.rows, part)
-    if len(rows) == 0:
-        raise SettingsError(f"This run has no {part} rows.")
-    return opened.named(opened.holdings.ids[rows.numpy()], rows, "main")
-
-
 def _parse_tables(given: list[str]) -> dict[str, Path]:
     tables = {}
     for text in given:
@@ -116,8 +96,10 @@ def _to_csv(found: Predictions) -> str:
     writer = csv.writer(text, lineterminator="\n")
     mark = ["without"] if found.without else []
     without = [" ".join(found.without)] if found.without else []
-    writer.writerow(["id", "label", *mark, *(f"p_{name}" for name in found.names)])
+    truth = ["true_label"] if found.truth is not None else []
+    writer.writerow(["id", "label", *truth, *mark, *(f"p_{name}" for name in found.names)])
     for index, (row_id, label) in enumerate(zip(found.ids.tolist(), found.labels, strict=True)):
         chances = (f"{p:.6f}" for p in found.probabilities[index].tolist())
-        writer.writerow([row_id, label, *without, *chances])
+        known = [found.truth[index]] if found.truth is not None else []
+        writer.writerow([row_id, label, *known, *without, *chances])
     return text.getvalue()

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from unlabel import erasure
-from unlabel.cli.output import Json, print_json, print_table
-from unlabel.cli.target import Far, Run, Target
+from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError, unknown
-from unlabel.party import LedgerEntry
-from unlabel.report.words import moment
 
 #: SHA-256 in hexadecimal, of which a few letters tell one from another.
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -22,26 +18,25 @@ DIGEST = re.compile("[0-9a-f]{64}")
 LISTED = 8
 
 
-def status(run: Run = None, federation: Far = None, json: Json = False) -> None:
+def status(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Show which version each party is on and what is staged."""
     target = Target.of(run, federation)
     with target.open(recovering=True, resume=True) as opened:
-        standing = opened.lasting(lambda: erasure.status(opened))
-    together = len({(s.version, s.staged) for s in standing.values()}) == 1
-    forgotten = [opened.labels[n] for n in opened.forgotten.labels]
+        found = opened.status()
     if json:
         print_json(
             {
-                "parties": {name: asdict(stands) for name, stands in standing.items()},
-                "together": together,
-                "forgotten_labels": forgotten,
-                "forgotten_people": len(opened.forgotten.rows),
+                "parties": {name: asdict(stands) for name, stands in found.parties.items()},
+                "together": found.together,
+                "forgotten_labels": list(found.forgotten_labels),
+                "forgotten_people": found.forgotten_people,
+                "unfinished": found.unfinished,
                 **target.json(),
             }
         )
         return
     rows = [["party", "version", "older versions", "staged request", "ledger"]]
-    for name, stands in standing.items():
+    for name, stands in found.parties.items():
         older = ", ".join(str(v) for v in stands.versions[:-1]) or "-"
         head = stands.ledger[:12] or "-"
         rows.append(
@@ -53,22 +48,28 @@ def status(run: Run = None, federation: Far = None, json: Json = False) -> None:
                 head,
             ]
         )
-    note = "all parties agree" if together else f"the parties differ: unlabel recover {target}"
-    print_table(f"Forgotten: {', '.join(forgotten) or 'no label'}", rows, note)
+    differ = f"the parties differ: unlabel recover {target}"
+    note = "all parties agree" if found.together else differ
+    print_table(f"Forgotten: {', '.join(found.forgotten_labels) or 'no label'}", rows, note)
+    if found.unfinished:
+        messages.print(f"{found.unfinished}. Next: unlabel train --resume --out {target.folder}")
 
 
 def ledger(
     run: Run = None,
-    federation: Far = None,
+    federation: Kit = None,
     party: Annotated[str, typer.Option(help="Whose ledger.")] = "active",
     json: Json = False,
 ) -> None:
     """Show what a party's ledger says; a broken chain is an error."""
+    from unlabel.forget import read_ledgers
+    from unlabel.report.words import moment
+
     target = Target.of(run, federation)
-    books = erasure.books(target.folder) if target.kit else _books(target)
-    if party not in books:
-        raise SettingsError(unknown("party", party, books))
-    entries = books[party]
+    ledgers = read_ledgers(target.folder, target.parties())
+    if party not in ledgers:
+        raise SettingsError(unknown("party", party, ledgers))
+    entries = ledgers[party]
     if json:
         print_json({"party": party, "entries": [asdict(e) for e in entries], **target.json()})
         return
@@ -79,11 +80,6 @@ def ledger(
         rows.append([str(e.index), "\n".join(event), "\n".join(note) or "-"])
     count = f"{len(entries)} line{'' if len(entries) == 1 else 's'}"
     print_table(f"Ledger of {party}: {count}, chain whole", rows, lines=True)
-
-
-def _books(target: Target) -> Mapping[str, list[LedgerEntry]]:
-    with target.open(recovering=True, resume=True) as opened:
-        return erasure.ledgers(opened)
 
 
 def in_words(value: object) -> str:

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 
 import typer
 
+import unlabel as ul
 from unlabel.cli.output import messages
 from unlabel.cli.progress import StepBar
-from unlabel.errors import SettingsError
-from unlabel.federation import Federation
+from unlabel.errors import RunError, SettingsError
 
 Run = Annotated[Path | None, typer.Argument(help="Folder of the run.", show_default=False)]
-Far = Annotated[
+Kit = Annotated[
     Path | None,
     typer.Option(
         "--federation",
@@ -45,9 +45,9 @@ class Target:
             return cls(run)
         if kit is None or run is not None:
             raise SettingsError("Name the run: its folder, or --federation KIT, and not both.")
-        from unlabel.operate.kit import Kit
+        from unlabel.operate.kit import Kit as PartyKit
 
-        found = Kit.read(kit)
+        found = PartyKit.read(kit)
         found.expect_active()
         return cls(found.run, kit)
 
@@ -63,35 +63,43 @@ class Target:
         record: bool = False,
         fewer: bool = False,
         device: str = "",
-    ) -> Iterator[Federation]:
+    ) -> Iterator[ul.Federation]:
         """Open the run, or connect to the federation for as long as the command takes.
 
         fewer  go on without parties that are down, where all agreed to that
         """
         if self.kit is None:
-            yield Federation.open(
+            yield ul.Federation.open(
                 self.folder, resume=resume, recovering=recovering, record=record, device=device
             )
             return
         if device:
             raise SettingsError("In a federation each party sets its own `device` in party.yaml.")
-        # Imported late: a run in one process needs no engine.
-        from unlabel.operate.connect import connected
-
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(StepBar(messages, "aligning"))
             federation = stack.enter_context(
-                connected(
+                ul.Federation.connect(
                     self.kit,
                     resume=resume,
                     recovering=recovering,
                     fewer=fewer,
-                    said=lambda words: messages.print(words, soft_wrap=True),
+                    notify=lambda words: messages.print(words, soft_wrap=True),
                     watch=bar.step,
                 )
             )
             bar.close()
             yield federation
+
+    def parties(self) -> tuple[str, ...]:
+        """Return the parties whose subfolders lie in the run's folder."""
+        from unlabel.configfile import read_run_config
+
+        if not self.folder.is_dir():
+            raise RunError(
+                f"There is no run folder '{self.folder}'; name one that `unlabel train` made."
+            )
+        config = read_run_config(self.folder)
+        return () if config.is_remote() else config.party_names()
 
     def json(self) -> dict[str, Any]:
         """Return how the target is named in JSON."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unlabel.cli.options import expect_same, make_config, parse_parties
+import unlabel as ul
+from unlabel.cli.deprecated import old_flag
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
 from unlabel.cli.progress import ProgressBar, StepBar
-from unlabel.cli.target import Far, Target
-from unlabel.configfile import read_run_config
+from unlabel.cli.target import Kit, Target
 from unlabel.errors import SettingsError
-from unlabel.federation import Federation
-from unlabel.train import Evaluation, Progress
+
+if TYPE_CHECKING:
+    from unlabel.train import Evaluation, Progress
 
 DATA = "What to train on"
 MODEL = "Models"
@@ -131,25 +132,28 @@ def train(
     overwrite: Annotated[
         bool, _flag("--overwrite", panel=RUN, help_text="Replace the run in --out.")
     ] = False,
-    reveal: Annotated[
+    allow_disclosure: Annotated[
         bool,
         _flag(
-            "--reveal",
+            "--allow-disclosure",
             panel=RUN,
             help_text="Go on even where that shows partners what was forgotten in hiding.",
         ),
     ] = False,
+    reveal: Annotated[bool, old_flag("--reveal", "--allow-disclosure")] = False,
     record: Annotated[
         bool,
         _flag("--record", panel=RUN, help_text="Each passive party keeps a transcript."),
     ] = False,
-    federation: Far = None,
+    federation: Kit = None,
     json: Json = False,
 ) -> None:
     """Train a model between parties and keep the run in a folder.
 
     Example: unlabel train --data digits --model convnet --parties 2 --out runs/digits
     """
+    from unlabel.cli.options import parse_parties
+
     given = {
         # A path on the command line starts where the user stands, one in the file beside it.
         "data": str(Path.cwd() / data) if data and data.endswith(".npz") else data,
@@ -176,15 +180,16 @@ def train(
         "defend.gradients": defend_gradients or None,
         "defend.embeddings": defend_embeddings or None,
     }
+    disclose = allow_disclosure or reveal
     if federation is not None:
         flags = {"overwrite": overwrite or None, "record": record or None}
-        _train_far(federation, config, {**given, **flags}, out, reveal=reveal, json=json)
+        _train_far(federation, config, {**given, **flags}, out, disclose=disclose, json=json)
         return
     run = out or _default_run(config, data)
     made = open_or_create(config, given, run, resume=resume, overwrite=overwrite, record=record)
     for note in made.notes:
         messages.print(f"Note: {note}", soft_wrap=True)
-    progress = made.train(watchers=[ProgressBar(messages)], reveal=reveal)
+    progress = made.train(watchers=[ProgressBar(messages)], allow_disclosure=disclose)
     _show(made, progress, made.evaluate(), Target(run), json=json)
 
 
@@ -194,7 +199,7 @@ def _train_far(
     given: dict[str, Any],
     out: Path | None,
     *,
-    reveal: bool,
+    disclose: bool,
     json: bool,
 ) -> None:
     """Train a federation, from where it stands."""
@@ -205,8 +210,8 @@ def _train_far(
         )
     target = Target.of(None, kit)
     with target.open(resume=True) as opened:
-        progress = opened.train(watchers=[ProgressBar(messages)], reveal=reveal)
-        found = opened.lasting(opened.evaluate)
+        progress = opened.train(watchers=[ProgressBar(messages)], allow_disclosure=disclose)
+        found = opened.evaluate()
     _show(opened, progress, found, target, json=json)
 
 
@@ -218,8 +223,11 @@ def open_or_create(
     resume: bool,
     overwrite: bool,
     record: bool,
-) -> Federation:
+) -> ul.Federation:
     """Return the federation to train: a new one, or the one that a folder keeps."""
+    from unlabel.cli.options import expect_same, make_config
+    from unlabel.configfile import read_run_config
+
     if resume and overwrite:
         raise SettingsError("Expected either --resume or --overwrite, not both.")
     described = file is not None or any(value is not None for value in given.values())
@@ -227,12 +235,12 @@ def open_or_create(
         if described:
             base = file if file is not None or given["data"] is not None else run / "config.yaml"
             expect_same(make_config(base, given), read_run_config(run), run)
-        return Federation.open(run, record=record, resume=True)
+        return ul.Federation.open(run, record=record, resume=True)
     if not described:
         raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
     made = make_config(file, given)
     with StepBar(messages, "reading") as bar:
-        return Federation.create(made, run, overwrite=overwrite, record=record, watch=bar.step)
+        return ul.Federation.create(made, run, overwrite=overwrite, record=record, watch=bar.step)
 
 
 def _default_run(config: Path | None, data: str | None) -> Path:
@@ -242,7 +250,7 @@ def _default_run(config: Path | None, data: str | None) -> Path:
     return Path("runs") / name
 
 
-def _validated(federation: Federation, progress: Progress) -> float | None:
+def _validated(federation: ul.Federation, progress: Progress) -> float | None:
     """Return the validation accuracy of the weights that were kept."""
     if federation.config.train.patience:
         return progress.best_accuracy
@@ -250,7 +258,7 @@ def _validated(federation: Federation, progress: Progress) -> float | None:
 
 
 def _show(
-    federation: Federation, progress: Progress, found: Evaluation, target: Target, *, json: bool
+    federation: ul.Federation, progress: Progress, found: Evaluation, target: Target, *, json: bool
 ) -> None:
     seconds = sum(epoch.seconds for epoch in progress.history)
     by_label = dict(zip(federation.labels, found.per_label_accuracy, strict=True))

@@ -8,13 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from unlabel.cli.certificate import ANNEX
+import unlabel as ul
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.configfile import read_config, read_run_config, read_yaml
-from unlabel.errors import DataError, SettingsError
-from unlabel.report.annex import read_annex_key
-from unlabel.report.verify import verify as check
-from unlabel.train.config import check_trust
+from unlabel.errors import DataError
 
 
 def verify(
@@ -35,18 +31,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check a certificate offline; every fault is named, and what was not checked."""
-    text = _read(certificate)
-    beside = certificate.with_name(ANNEX) if annex is None else annex
-    sealed = _read(beside) if annex is not None or beside.exists() else None
-    checks = check(
-        text,
-        certificate.name,
-        trust=_anchors(trust, run),
-        parties=_parties(trust, run),
-        annex=sealed,
-        annex_key=None if annex_key is None else read_annex_key(annex_key),
-        run=run,
-    )
+    checks = ul.verify(certificate, run=run, annex=annex, annex_key=annex_key, trust=trust)
     if json:
         print_json(
             {
@@ -77,40 +62,6 @@ def verify(
         rows = [[_shown(cell) for cell in row] for row in _rows(checks.annex)]
         print_table("What the annex says", rows)
     messages.print(f"'{certificate}' holds, as far as it was checked.", soft_wrap=True)
-
-
-def _anchors(file: Path | None, run: Path | None) -> Mapping[str, str] | None:
-    """Return the trusted keys: of a file, or of the run's configuration if it has any."""
-    if file is None:
-        return (read_run_config(run).trust or None) if run is not None else None
-    found = read_yaml(file)
-    if isinstance(found, dict) and isinstance(found.get("trust"), dict):
-        found = found["trust"]
-    elif not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        found = None  # a whole configuration without keys, or something else altogether
-    if not found:
-        raise SettingsError(f"'{file}' has no `trust` with a public key a party.")
-    anchors = {str(party): str(key) for party, key in found.items()}
-    check_trust(anchors)
-    return anchors
-
-
-def _parties(file: Path | None, run: Path | None) -> set[str]:
-    """Return all parties that the given configurations name; a file of keys alone names none."""
-    found: set[str] = set()
-    if run is not None:
-        found |= set(read_run_config(run).party_names())
-    raw = read_yaml(file) if file is not None else None
-    if file is not None and isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
-        found |= set(read_config(file).party_names())
-    return found
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
 
 
 def _shown(text: str) -> str:

@@ -1,24 +1,30 @@
-"""One method of forgetting a file, and the transaction they all end in."""
+"""One method of forgetting a file, a request from plan to staged, and the transaction it ends in."""
 
 from unlabel.forget.anchors import PublicFrom, make_anchors, named_by_model
 from unlabel.forget.files import read_public, read_unlabelled
+from unlabel.forget.ledgers import read_ledgers
 from unlabel.forget.method import METHODS, Method, Mode, Preset
+from unlabel.forget.outcome import Change, Outcome, Result
+from unlabel.forget.plan import plan
+from unlabel.forget.protocol import Run
 from unlabel.forget.public import PublicSet, Robust, Shots, Suspect, public_from_training
 from unlabel.forget.queue import Queue
-from unlabel.forget.request import Forgotten, Request, find_labels, find_people
-from unlabel.forget.run import Change, Result, expect_fits, expect_mode, forget, take_back
-from unlabel.forget.task import Task, Watch
+from unlabel.forget.request import Request, find_labels, find_people
+from unlabel.forget.service import Status
+from unlabel.forget.settings import ForgetSettings
+from unlabel.forget.slots import Slot
 from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
-from unlabel.forget.work import Work, watch_nothing
+from unlabel.forget.work import Watch, Work, watch_nothing
 
 __all__ = [
     "CONTROL",
     "METHODS",
     "STILL_KNOWN",
     "Change",
-    "Forgotten",
+    "ForgetSettings",
     "Method",
     "Mode",
+    "Outcome",
     "PartyStatus",
     "Preset",
     "PublicFrom",
@@ -27,22 +33,22 @@ __all__ = [
     "Request",
     "Result",
     "Robust",
+    "Run",
     "Shots",
+    "Slot",
+    "Status",
     "Suspect",
-    "Task",
     "Transaction",
     "Watch",
     "Work",
-    "expect_fits",
-    "expect_mode",
     "find_labels",
     "find_people",
-    "forget",
     "make_anchors",
     "named_by_model",
+    "plan",
     "public_from_training",
+    "read_ledgers",
     "read_public",
     "read_unlabelled",
-    "take_back",
     "watch_nothing",
 ]

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Data, Method, Tells
-from unlabel.forget.run import take_back
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.party.optimiser import expect
@@ -93,9 +92,9 @@ class People(Method):
         listed = torch.isin(among, work.rows)
         public = Held(work)
         before, start = public.logits(), active.logits(among).softmax(1)
-        saved = active.snapshot()
+        saved = active.versions.snapshot()
         helped, known = self._help(work, learned, among, public)
-        take_back(active, work.request, saved)
+        work.take_back(saved)
         target = torch.zeros(len(active.labels), work.count, device=active.device)
         target[among] = start
         is_listed = torch.zeros(len(active.labels), dtype=torch.bool, device=active.device)

@@ -6,33 +6,12 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from unlabel.errors import ForgetError, unknown
-
-
-@dataclass(frozen=True)
-class Forgotten:
-    """What a federation has forgotten so far; kept with every version of the active party.
-
-    labels  numbers of whole labels
-    rows    rows of the training table whose labels were forgotten
-    """
-
-    labels: tuple[int, ...] = ()
-    rows: tuple[int, ...] = ()
-
-    def plus(self, labels: Iterable[int], rows: Iterable[int]) -> Forgotten:
-        """Return what is forgotten after one more request."""
-        return Forgotten(tuple(sorted({*self.labels, *labels})), tuple(sorted({*self.rows, *rows})))
-
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> Forgotten:
-        """Return what the facts of a version say."""
-        kept = facts.get("forgotten", {})
-        return cls(tuple(kept.get("labels", ())), tuple(kept.get("rows", ())))
+from unlabel.train import Forgotten
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@
 
 Requests compose: their bounds add, about any one of them too. A request counts before its first
 message is sent, so that one that was dropped, tried again or interrupted counts like any other.
-The file is one of the active party's secrets; a run in memory keeps the sum with itself. Requests
-that are open or deep have no bound, and name their own label whatever stands here.
+The file is one of the active party's secrets. Requests that are open or deep have no bound, and
+name their own label whatever stands here.
 """
 
 from __future__ import annotations
@@ -50,16 +50,15 @@ class Spent:
 
 
 class Spending:
-    """The running account of a federation: in the active party's folder, or in memory."""
+    """The running account of a federation, in the active party's folder."""
 
-    def __init__(self, home: Path | None) -> None:
-        self._path = None if home is None else home / "secrets" / ACCOUNT
-        self._kept = Spent()
+    def __init__(self, home: Path) -> None:
+        self._path = home / "secrets" / ACCOUNT
 
     def total(self) -> Spent:
         """Return what was told so far, or say that the file is damaged."""
-        if self._path is None or not self._path.exists():
-            return self._kept
+        if not self._path.exists():
+            return Spent()
         try:
             found = json.loads(self._path.read_text(encoding="utf-8"))
             rho, sent = (float(found[name]) for name in ("rho", "sent"))
@@ -74,9 +73,7 @@ class Spending:
     def add(self, told: Account) -> Spent:
         """Count a request that begins; return what all have told with it."""
         total = self.total().plus(told)
-        if self._path is None:
-            self._kept = total
-        elif told != Account.nothing():
+        if told != Account.nothing():
             sums = total.account
             found = {"requests": total.requests, "rho": sums.rho, "sent": sums.sent}
             text = json.dumps({**found, "decisions": sums.decisions})

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from unlabel.forget.request import Forgotten, Request
 from unlabel.forget.spending import ACCOUNT
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
+from unlabel.train import Conduct, RequestFacts, VersionFacts
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
 STILL_KNOWN = (
@@ -60,23 +61,29 @@ class Transaction:
 
     def __init__(self, active: ActiveParty) -> None:
         self.active = active
-        self.store = active.versions_store()
-        assert active.ledger is not None  # a party with a store has a ledger
-        self.ledger = active.ledger
+        self.store = active.versions.store
+        self.ledger = active.versions.ledger
 
-    def staged(self) -> dict[str, Any] | None:
-        """Return the facts of the staged request, if there is one."""
+    def staged(self) -> RequestFacts | None:
+        """Return the staged request, if there is one."""
+        facts = self.staged_version()
+        return None if facts is None else facts.request
+
+    def staged_version(self) -> VersionFacts | None:
+        """Return the facts of the version that is staged, if one is."""
         versions = self.store.staged.versions()
-        return self.store.staged.facts(versions[-1]) if versions else None
+        return VersionFacts.from_json(self.store.staged.facts(versions[-1])) if versions else None
+
+    def facts(self, version: int) -> VersionFacts:
+        """Return what the active party noted with a version."""
+        return VersionFacts.from_json(self.store.facts(version))
 
     def expect_none(self) -> None:
         """Raise where a request is staged, or where a crash interrupted a decision."""
         self.expect_together()
         waiting = self.staged()
         if waiting is not None:
-            raise ForgetError(
-                f"Request {waiting['request']} is staged; commit it or roll it back first."
-            )
+            raise ForgetError(f"Request {waiting.id} is staged; commit it or roll it back first.")
 
     def expect_settled(self) -> None:
         """Raise where a request is staged with anybody, or was while a crash interrupted it."""
@@ -88,16 +95,16 @@ class Transaction:
         """Raise where a decision was interrupted; the active party notes a commit last."""
         own, waiting = self.store.versions(), self.staged()
         if own:
-            facts = self.store.facts(own[-1])
-            request = facts.get("request")
-            noted = request is None or self._noted(_event(facts), request)
             # A version of training that somebody lost is no commit.
-            lost = request is not None and own[-1] not in self.active.common_versions()
-            if not noted or lost:
+            request = self.facts(own[-1]).request
+            if request is not None and (
+                not self._noted(_event(request), request.id)
+                or own[-1] not in self.active.versions.common()
+            ):
                 raise ForgetError(
-                    f"A {_event(facts)} was interrupted; run `unlabel recover` on the run first."
+                    f"A {_event(request)} was interrupted; run `unlabel recover` on the run first."
                 )
-        if waiting is not None and self._noted("rollback", waiting["request"]):
+        if waiting is not None and self._noted("rollback", waiting.id):
             raise ForgetError("A rollback was interrupted; run `unlabel recover` on the run first.")
 
     def _noted(self, event: Event, request: str) -> bool:
@@ -110,23 +117,23 @@ class Transaction:
         gone: Forgotten,
         *,
         base: int | None,
-        control: bool,
+        control: bool = False,
         still_known: bool = False,
         silent: bool = False,
-        about: dict[str, Any] | None = None,
+        conduct: Conduct | None = None,
     ) -> None:
         """Have every party write its new weights aside; the active party last.
 
-        base     the version the new weights were made from, which must still be the newest
-        control  whether nothing was to be learned; such a request can only be rolled back
+        base         the version the new weights were made from, which must still be the newest
+        control      whether nothing was to be learned; such a request can only be rolled back
         still_known  whether the labels are still predicted; such a request needs a second word
         silent       whether others may not see whether it is kept or dropped
-        about        what an audit needs to know of how it was made
+        conduct      how it was carried out
         """
-        common = self.active.common_versions()
-        if base != common[-1]:
+        common = self.active.versions.common()
+        if not common or base != common[-1]:
             raise ForgetError("The run has changed since it was opened; try again.")
-        facts = self.active.facts(common[-1])
+        facts = self.facts(common[-1])
         version = common[-1] + 1
         self._keep_secret(request)
         note = json.dumps(request.note(method))
@@ -134,23 +141,16 @@ class Transaction:
         digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of request {request.id}.")
-        self.store.staged.save(
-            version,
-            self.active.model_state(),
-            {
-                **facts,
-                "progress": _continued(facts.get("progress"), version),
-                "parties": digests,
-                "request": request.id,
-                "control": control,
-                "still_known": still_known,
-                "silent": silent,
-                "dropped": False,
-                "about": about or {},
-                "note": request.own_note(method),
-                "forgotten": asdict(gone),
-            },
+        made = RequestFacts(
+            id=request.id,
+            note=request.own_note(method),
+            control=control,
+            still_known=still_known,
+            silent=silent,
+            conduct=conduct or Conduct(),
         )
+        staged = replace(_continued(facts, version), parties=digests, request=made, forgotten=gone)
+        self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
 
     def commit(
         self,
@@ -164,18 +164,18 @@ class Transaction:
         Where a request is named, no other is decided on. One after which the labels are still
         predicted is committed only by `force`. What an audit said is noted in the ledger.
         """
-        facts = self._waiting(request)
-        if facts["control"]:
-            raise ForgetError(facts.get("about", {}).get("failed") or CONTROL)
-        if facts.get("still_known") and not force:
+        waiting = self._waiting(request)
+        if waiting.control:
+            raise ForgetError(waiting.conduct.failed or CONTROL)
+        if waiting.still_known and not force:
             raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
         # Written before anything is decided: a commit that a crash interrupts keeps what it knew.
-        decision = {"request": facts["request"], **({"audit": audit} if audit else {})}
+        decision = {"request": waiting.id, **({"audit": audit} if audit else {})}
         write_atomically(self._decision, json.dumps(decision).encode(), mode=OWNER_ONLY)
         self.store.adopt(version, self.store.staged.digest(version))
         self._finish_commit(version)
-        return str(facts["request"])
+        return waiting.id
 
     @property
     def _decision(self) -> Path:
@@ -190,69 +190,63 @@ class Transaction:
         return found if found.pop("request", None) == request else {}
 
     def _finish_commit(self, version: int) -> None:
-        facts = self.store.facts(version)
-        request, digests = facts["request"], facts["parties"]
+        facts = self.facts(version)
+        request, digests = _made_by(facts), facts.parties
         # What a silent drop kept its old models in place of goes now.
         self.store.adopt(version, self.store.digest(version))
         self.active.transport.tell(
-            {p: Commit(0, request, version, digests[p]) for p in self.active.parties}
+            {p: Commit(0, request.id, version, digests[p]) for p in self.active.parties}
         )
-        if facts.get("dropped"):
-            self.drop_key(request)
+        if request.dropped:
+            self.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
         made = {"version": version, "weights": self.store.change(version)}
-        note = {**facts["note"], **self._decided(request), **made, "heads": self._heads()}
-        self.ledger.append(_event(facts), request, note)
+        note = {**request.note, **self._decided(request.id), **made, "heads": self._heads()}
+        self.ledger.append(_event(request), request.id, note)
         with writing(self._decision):
             self._decision.unlink(missing_ok=True)
-        self.active.restore(version)
+        self.active.versions.restore(version)
 
     def _heads(self) -> dict[str, str]:
         """Return where the others' ledgers end: a line that is cut off later is missed."""
         return {party: stands.ledger for party, stands in self.standing().items()}
 
-    def _waiting(self, request: str | None) -> dict[str, Any]:
-        """Return the facts of the staged request, which must be the one that is named."""
+    def _waiting(self, request: str | None) -> RequestFacts:
+        """Return the staged request, which must be the one that is named."""
         self.expect_together()
-        facts = self.staged()
-        if facts is None:
+        waiting = self.staged()
+        if waiting is None:
             raise ForgetError(NOTHING)
-        if request is not None and facts["request"] != request:
-            raise ForgetError(f"Request {request} was decided on; {facts['request']} is staged.")
-        return facts
+        if request is not None and waiting.id != request:
+            raise ForgetError(f"Request {request} was decided on; {waiting.id} is staged.")
+        return waiting
 
     def rollback(self, request: str | None = None) -> str:
         """Decide against the staged request, and have every party drop it; return its id."""
-        facts = self._waiting(request)
-        request = str(facts["request"])
-        if facts.get("silent"):
-            self._drop_silently(facts)
-            return request
-        self.ledger.append("rollback", request, facts["note"])
-        self._drop(request)
-        self.active.transport.ask(Rollback(0, request))
-        return request
+        waiting = self._waiting(request)
+        if waiting.silent:
+            self._drop_silently(waiting)
+            return waiting.id
+        self.ledger.append("rollback", waiting.id, dict(waiting.note))
+        self._drop(waiting.id)
+        self.active.transport.ask(Rollback(0, waiting.id))
+        return waiting.id
 
-    def _drop_silently(self, facts: dict[str, Any]) -> None:
+    def _drop_silently(self, request: RequestFacts) -> None:
         """Drop a request in the words in which it would be kept: others commit what they had.
 
         Not a message is sent before that: a return to the old version would give it away.
         """
+        staged = self.staged_version()
+        assert staged is not None
         version, base = self.store.staged.versions()[-1], self.store.versions()[-1]
         tensors, before = self.store.load(base)
+        dropped = RequestFacts(request.id, request.note, silent=True, dropped=True)
+        facts = _continued(VersionFacts.from_json(before), version)
         self.store.save(
             version,
-            {name: tensors[name] for name in self.active.model_state()},
-            {
-                **before,
-                "progress": _continued(before.get("progress"), version),
-                **{name: facts[name] for name in ("parties", "request", "note")},
-                "control": False,
-                "still_known": False,
-                "about": {},
-                "silent": True,
-                "dropped": True,
-            },
+            {name: tensors[name] for name in self.active.versions.model_state()},
+            replace(facts, parties=staged.parties, request=dropped).to_json(),
         )
         self._finish_commit(version)
 
@@ -272,14 +266,15 @@ class Transaction:
         `also` removes what lies outside the parties' folders; the ledger's line comes last.
         """
         self.expect_settled()
-        version = self.active.common_versions()[-1]
+        version = self.active.versions.common()[-1]
         # To others a silent request that was dropped is a commit like any other: it has heads.
         committed = [
             e.request
             for e in self.ledger.entries()
             if e.event == "commit" or (e.event == "rollback" and "heads" in e.note)
         ]
-        request = self.store.facts(version).get("request") or next(reversed(committed), None)
+        made_by = self.facts(version).request
+        request = made_by.id if made_by is not None else next(reversed(committed), None)
         if request is None:
             raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
         self.active.transport.ask(Purge(0, request, version))
@@ -294,23 +289,23 @@ class Transaction:
         standing = self.standing()
         own = self.store.versions()
         if own and any(own[-1] not in s.versions for s in standing.values()):
-            facts = self.store.facts(own[-1])
-            if "request" not in facts:
+            request = self.facts(own[-1]).request
+            if request is None:
                 raise CheckpointError(
                     f"A party lost version {own[-1]}; restore its folder from a backup."
                 )
             self._finish_commit(own[-1])
-            done = "rolled back" if facts.get("dropped") else "committed"
-            return f"{done} request {facts['request']}"
-        if own and "request" in self.store.facts(own[-1]):
+            done = "rolled back" if request.dropped else "committed"
+            return f"{done} request {request.id}"
+        if own and self.facts(own[-1]).request is not None:
             # Everybody has the version, but a ledger's line may be missing; saying it again
             # changes nothing.
             self._finish_commit(own[-1])
         waiting = self.staged()
-        if waiting is not None and self._noted("rollback", waiting["request"]):
-            self._drop(waiting["request"])
+        if waiting is not None and self._noted("rollback", waiting.id):
+            self._drop(waiting.id)
             waiting = None
-        kept = str(waiting["request"]) if waiting else ""
+        kept = waiting.id if waiting else ""
         dropped = []
         for party, stands in standing.items():
             if stands.staged and stands.staged != kept:
@@ -343,8 +338,8 @@ class Transaction:
 
     def own_standing(self) -> PartyStatus:
         """Return where the active party itself stands."""
-        facts = self.staged()
-        staged = str(facts["request"]) if facts else ""
+        waiting = self.staged()
+        staged = waiting.id if waiting else ""
         return _status(self.store.versions(), staged, self.ledger.head())
 
     def _keep_secret(self, request: Request) -> None:
@@ -358,17 +353,18 @@ def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:
     return PartyStatus(versions[-1] if versions else None, versions, staged, ledger)
 
 
-def _event(facts: dict[str, Any]) -> Event:
+def _event(request: RequestFacts) -> Event:
     """Return what a version that a request made is noted as."""
-    return "rollback" if facts.get("dropped") else "commit"
+    return "rollback" if request.dropped else "commit"
 
 
-def _continued(progress: dict[str, Any] | None, version: int) -> dict[str, Any] | None:
-    """Return the progress of a training at a version that is not of its making.
+def _made_by(facts: VersionFacts) -> RequestFacts:
+    """Return the request that made a version."""
+    assert facts.request is not None
+    return facts.request
 
-    The count of versions goes on from here; what was best before may know the label, or be purged.
-    """
-    if progress is None:
-        return None
-    best = {"best_version": None, "best_accuracy": -1.0, "best_epoch": len(progress["history"])}
-    return {**progress, **best, "version": version}
+
+def _continued(facts: VersionFacts, version: int) -> VersionFacts:
+    """Return the facts of a version that goes on from another without training."""
+    progress = facts.progress and facts.progress.continued(version)
+    return replace(facts, progress=progress, request=None)

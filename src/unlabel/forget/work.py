@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from unlabel.errors import CheckpointError, ForgetError
-from unlabel.forget.public import PublicSet, Shots
-from unlabel.party import ActiveParty, OptimiserSettings
-from unlabel.train import TrainSettings, batch_count, batches
-from unlabel.wire import Draft, DraftRule, Mode, Rewrite, Rule, Tune
+from unlabel.forget.cover import draw_covers
+from unlabel.forget.public import PublicSet, Shots, draw_shots
+from unlabel.forget.request import Request
+from unlabel.party import ActiveParty, OptimiserSettings, Snapshot
+from unlabel.train import Forgotten, TrainSettings, batch_count, batches
+from unlabel.wire import Draft, DraftRule, Mode, Rewrite, Rollback, Rule, Tune
+
+if TYPE_CHECKING:
+    from unlabel.forget.method import Method
+    from unlabel.forget.settings import ForgetSettings
+
+#: Called with how far a piece of work has come: the step, the most steps, and a note.
+Watch = Callable[[int, int, str], None]
 
 #: Retained few-shot samples that may change their label before a run counts as collapsed.
 COLLAPSE = 0.5
@@ -24,47 +35,65 @@ def watch_nothing(step: int, steps: int, note: str) -> None:
     """Watch nothing."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Work:
-    """One request being worked on by the active party, with all others behind the transport.
+    """One request against the run it is made in, with verbs for all parties.
 
-    active     the active party
-    request    id of the request
-    labels     numbers of the labels to forget now (or, for people, none)
-    gone       numbers of all labels that must have no say afterwards, those forgotten earlier too
-    shots      the few-shot samples
+    active     the active party, with all others behind its transport
+    request    what is to be forgotten
+    method     that carries it out, and its `name`
+    few_shot   public samples a forgotten label; `retained_shots` those a retained one
+    settings   how the request is carried out
+    train      training rows; `test` rows to measure by
+    names      of the labels
+    earlier    what was forgotten before this request
     public     all public samples
-    rows       training rows of what is forgotten; only methods that disclose them ask for them
-    retained   training rows of everything else
-    among      for people: a random cover with their rows among it, all that is ever asked for
-    apart      for people: another cover, of the same size and without them
-    count      how many labels there are
     training   how the model was trained; `batch` and `seed` are its
-    wreck      carry on where the rest is destroyed, to see how badly
-    first      whether nothing was forgotten before
-    key        256 secret bits in hexadecimal, from which the request's noise is drawn
-    watch      told the step, the most steps and a figure, at every look
+    watch      called with the step, the most steps and a note, at every look
     steps      taken since the last `tune`; `total` counts all
     """
 
     active: ActiveParty
-    request: str
-    labels: tuple[int, ...]
-    gone: tuple[int, ...]
-    shots: Shots
+    request: Request
+    method: Method
+    name: str
+    few_shot: int
+    retained_shots: int
+    settings: ForgetSettings
+    train: Tensor
+    test: Tensor
+    names: tuple[str, ...]
+    earlier: Forgotten
     public: PublicSet
-    rows: Tensor
-    retained: Tensor
-    among: Tensor
-    apart: Tensor
-    count: int
-    key: str = field(default="00" * 32, repr=False)
-    watch: Callable[[int, int, str], None] = watch_nothing
-    training: TrainSettings = field(default_factory=TrainSettings)
-    wreck: bool = False
-    first: bool = True
+    training: TrainSettings
+    watch: Watch = watch_nothing
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
+
+    @property
+    def labels(self) -> tuple[int, ...]:
+        """Numbers of the labels to forget now; none where the request is about people."""
+        return self.request.labels
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Numbers of all labels that must have no say afterwards, those of earlier requests too."""
+        return tuple(sorted({*self.request.labels, *self.earlier.labels}))
+
+    @property
+    def count(self) -> int:
+        """How many labels there are."""
+        return len(self.names)
+
+    @property
+    def first(self) -> bool:
+        """Whether nothing was forgotten before."""
+        return not self.earlier.labels and not self.earlier.rows
+
+    @property
+    def key(self) -> str:
+        """256 secret bits in hexadecimal, from which the request's noise is drawn."""
+        return self.request.key
 
     @property
     def batch(self) -> int:
@@ -75,6 +104,71 @@ class Work:
     def seed(self) -> int:
         """What names every random draw."""
         return self.training.seed
+
+    @cached_property
+    def shots(self) -> Shots:
+        """The few-shot samples; parties may be asked for them when they are first looked at."""
+        if not self.method.draws():
+            none = torch.empty(0, dtype=torch.int64, device=self.active.device)
+            return Shots(self.public.table, none, none, none.float(), 0)
+        return draw_shots(
+            self.active,
+            self.public,
+            self.request.labels,
+            self.earlier.labels,
+            self.names,
+            few_shot=self.few_shot,
+            retained=self.retained_shots,
+            robust=self.settings.robust,
+            key=self.request.key,
+            again=self.settings.deepen,
+        )
+
+    @property
+    def rows(self) -> Tensor:
+        """Training rows of what is forgotten; only methods that disclose them ask for them."""
+        return self._trained[0]
+
+    @property
+    def retained(self) -> Tensor:
+        """Training rows of everything else."""
+        return self._trained[1]
+
+    @cached_property
+    def _trained(self) -> tuple[Tensor, Tensor]:
+        labels, train = self.active.labels, self.train.to(self.active.device)
+
+        def among(values: Tensor, wanted: Sequence[int]) -> Tensor:
+            return torch.isin(values, torch.tensor(wanted, device=values.device))
+
+        request, earlier = self.request, self.earlier
+        people = bool(request.rows)
+        chosen = among(train, request.rows) if people else among(labels[train], request.labels)
+        past = among(labels[train], earlier.labels) | among(train, earlier.rows)
+        return train[chosen & ~past], train[~chosen & ~past]
+
+    @property
+    def among(self) -> Tensor:
+        """For people: a random cover with their rows among it, all that is ever asked for."""
+        return self._covers[0]
+
+    @property
+    def apart(self) -> Tensor:
+        """For people: another cover, of the same size and without them."""
+        return self._covers[1]
+
+    @cached_property
+    def _covers(self) -> tuple[Tensor, Tensor]:
+        among, apart = draw_covers(
+            self.request.rows,
+            train=self.train,
+            labels=self.active.labels.cpu(),
+            earlier=self.earlier,
+            key=self.request.cover or self.request.key,
+            wanted=self.settings.cover,
+            batch=self.batch,
+        )
+        return among.to(self.active.device), apart.to(self.active.device)
 
     def tune(
         self,
@@ -94,7 +188,7 @@ class Work:
         self.active.transport.ask(
             Tune(
                 0,
-                request=self.request,
+                request=self.request.id,
                 steps=steps,
                 lr=float(bottoms.lr),
                 schedule=bottoms.schedule,
@@ -125,7 +219,7 @@ class Work:
             except CheckpointError as error:
                 raise ForgetError(f"The active party can make no inputs: {error}") from error
         self.active.transport.ask(
-            Draft(0, self.request, rows, noise, rule, float(rate), float(decay))
+            Draft(0, self.request.id, rows, noise, rule, float(rate), float(decay))
         )
         first = len(self.active.labels)
         return torch.arange(first, first + (len(rows) or noise), device=self.active.device)
@@ -161,7 +255,7 @@ class Work:
             if top or half != "top":
                 learner.rewrite(rule, by, against, threshold, strength)
         self.active.transport.ask(
-            Rewrite(0, self.request, rule, by, against, float(threshold), float(strength))
+            Rewrite(0, self.request.id, rule, by, against, float(threshold), float(strength))
         )
 
     def learn(
@@ -221,6 +315,11 @@ class Work:
         """Take one joint step."""
         return self.active.move(rows, self._count(), objective, mode=mode, table=table)
 
+    def take_back(self, saved: Snapshot) -> None:
+        """Return every party to its state from before the request."""
+        self.active.versions.load_snapshot(saved)
+        self.active.transport.ask(Rollback(0, self.request.id))
+
     def _count(self) -> int:
         """Return the number of the step that begins."""
         self.steps += 1
@@ -236,7 +335,7 @@ class Work:
                 f"Forgetting diverged after step {self.steps} and was rolled back; lower the "
                 f"method's rates or strengths."
             )
-        if agreement < least and not self.wreck:
+        if agreement < least and not self.settings.allow_collapse:
             raise ForgetError(
                 f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
                 f"the retained public samples keep their label; it was rolled back. Lower the "

@@ -11,6 +11,7 @@ from unlabel.models.registry import (
     check_names,
     default_top,
     embedding_width,
+    name_of,
 )
 from unlabel.models.settings import ModelSettings
 from unlabel.models.texts import TextSettings
@@ -31,5 +32,6 @@ __all__ = [
     "default_top",
     "embedding_width",
     "join_top",
+    "name_of",
     "read_texts",
 ]

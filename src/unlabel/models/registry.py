@@ -143,22 +143,32 @@ def rehearse(bottom: nn.Module, shape: Shape) -> None:
         raise ModelError(f"its state '{strange[0]}' is not a tensor and could not be kept.")
 
 
+#: Functions and classes that were handed over as such, by the name under which a run keeps them.
+_GIVEN: dict[str, Callable[..., nn.Module]] = {}
+
+
+def name_of(model: Callable[..., nn.Module]) -> str:
+    """Return the name, `module:function`, under which a run keeps a function or class.
+
+    In this process the name stands for what was handed over, also where no import would find it (a
+    notebook's cell); in another one for what an import finds.
+    """
+    if not callable(model) or isinstance(model, nn.Module):
+        raise SettingsError(
+            f"Expected a model's name, or a function or class that makes one, but got "
+            f"{type(model).__name__}: every party needs a model of its own."
+        )
+    base = f"{getattr(model, '__module__', '__main__')}:{getattr(model, '__qualname__', 'model')}"
+    name, number = base, 1
+    while _GIVEN.setdefault(name, model) is not model:
+        number += 1
+        name = f"{base}#{number}"
+    return name
+
+
 def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
     """Call the user's `module:function` with those offered arguments that it declares."""
-    module_name, _, function_name = name.partition(":")
-    for folder in (Path.cwd(), code):
-        if folder is not None and str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))  # the user's own file is not an installed package
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # the user's own code may fail in any way
-        raise ModelError(
-            f"Model '{name}': cannot import '{module_name}' ({why(error)})."
-        ) from error
-    known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-    if function_name not in known:
-        raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
-    function = getattr(module, function_name)
+    function = _GIVEN[name] if name in _GIVEN else _imported(name, code)
     used: dict[str, Any] = {}
     try:
         declared = inspect.signature(function).parameters
@@ -172,6 +182,33 @@ def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
             f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
         )
     return model
+
+
+def _imported(name: str, code: Path | None) -> Callable[..., Any]:
+    """Return the function that `module:function` names."""
+    module_name, _, function_name = name.partition(":")
+    for folder in (Path.cwd(), code):
+        if folder is not None and str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))  # the user's own file is not an installed package
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:  # the user's own code may fail in any way
+        raise ModelError(
+            f"Model '{name}': cannot import '{module_name}' ({why(error)})."
+        ) from error
+    known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+    if function_name not in known and (
+        module_name == "__main__" or not function_name.isidentifier()
+    ):
+        raise ModelError(
+            f"Model '{name}' was made in a notebook or script that is not here; open the run with "
+            f"`Federation.open(folder, model=..)`, or put the model into a file and name it as "
+            f"`module:function`."
+        )
+    if function_name not in known:
+        raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
+    found: Callable[..., Any] = getattr(module, function_name)
+    return found
 
 
 def need_texts(name: str, shape: Shape) -> Shape:

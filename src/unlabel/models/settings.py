@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from unlabel.models.registry import check_names, default_top
+from torch import nn
+
+from unlabel.models.registry import check_names, default_top, name_of
 from unlabel.models.texts import TextSettings
 from unlabel.models.tops import Combine
 
@@ -31,6 +34,13 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         check_names([self.bottom, *self.bottoms.values()], self.top)
+
+    @classmethod
+    def of(cls, model: str | ModelSettings | Callable[..., nn.Module]) -> ModelSettings:
+        """Return settings from a name, a function or class that makes a bottom, or settings."""
+        if isinstance(model, ModelSettings):
+            return model
+        return cls(bottom=model if isinstance(model, str) else name_of(model))
 
     def under(self, base: Path) -> ModelSettings:
         """Return the same models with a folder of weights taken from `base`, if it lies there."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import secrets
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,12 +22,10 @@ from unlabel._version import __version__
 from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE
-from unlabel.erasure import Outcome
 from unlabel.errors import PartyLost, RunError, SettingsError
-from unlabel.federation import Federation, Predictions
+from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, write_atomically
-from unlabel.forget import Method, Transaction
-from unlabel.forget import Watch as ForgetWatch
+from unlabel.forget import Transaction
 from unlabel.operate import standin
 from unlabel.operate.courier import Courier, Said
 from unlabel.operate.house import keep_unsettled, settled_encoding
@@ -37,9 +35,10 @@ from unlabel.operate.predicting import new_table, predict_new
 from unlabel.operate.standin import StandIns, StandInTransport
 from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.runfolder import write_config
-from unlabel.train import Holdings, Progress, RunConfig, Watcher
+from unlabel.train import Holdings, RunConfig
 from unlabel.train.assembly import build_active
 from unlabel.train.loading import read_active, read_words, table_holdings
+from unlabel.train.predictions import Predictions
 from unlabel.wire import Description, Transport
 from unlabel.wire.flare import FlareTransport
 from unlabel.words import printable
@@ -56,17 +55,19 @@ TRIES = 10
 ALIGNING = 10
 
 
-class FarFederation(Federation):
+class RemoteFederation(Federation):
     """A federation that is reached through an engine, and that survives its failures.
 
     courier     starts jobs and brings lines to the parties
     kit         of the active party
     alignment   the rows that all parties share
-    said        told what is waited for
-    watch       told how far a matching of ids has come
+    notify      is told what is waited for
+    watch       is told how far a matching of ids has come
     losses      when each loss of a party was noticed, by a clock that only runs forward
     recoveries  seconds that each return to the last common version took
     """
+
+    is_remote = True
 
     def __init__(
         self,
@@ -76,34 +77,47 @@ class FarFederation(Federation):
         courier: Courier,
         alignment: Alignment,
         *,
-        said: Said,
+        notify: Said,
         watch: Watch,
     ) -> None:
         super().__init__(holdings, active, {}, kit.run)
-        self.far = True
         self.kit = kit
         self.courier = courier
         self.alignment = alignment
-        self.said = said
+        self.notify = notify
         self.watch = watch
         self.losses: list[float] = []
         self.recoveries: list[float] = []
+        self._resources = contextlib.ExitStack()
+        self._within = False
+        self._is_open = True
 
-    def lasting(self, act: Callable[[], T]) -> T:
-        """Do something that parties take part in; if one gets lost, return and do it again."""
-        for left in reversed(range(TRIES)):
-            try:
-                return act()
-            except PartyLost as lost:
-                self.losses.append(time.monotonic())
-                if not left:
-                    raise
-                self.said(f"{lost} Starting another job from the last version all parties have.")
-                log.warning("%s", lost)
-                self.come_back(lost.parties)
+    def with_recovery(self, act: Callable[[], T]) -> T:
+        """Do something that parties take part in; if one gets lost, return and do it again.
+
+        Within another verb the whole of that is done again.
+        """
+        if self._within:
+            return act()
+        self._within = True
+        try:
+            for left in reversed(range(TRIES)):
+                try:
+                    return act()
+                except PartyLost as lost:
+                    self.losses.append(time.monotonic())
+                    if not left:
+                        raise
+                    self.notify(
+                        f"{lost} Starting another job from the last version all parties have."
+                    )
+                    log.warning("%s", lost)
+                    self.reconnect(lost.parties)
+        finally:
+            self._within = False
         raise AssertionError("unreachable")
 
-    def come_back(self, lost: Sequence[str] = ()) -> None:
+    def reconnect(self, lost: Sequence[str] = ()) -> None:
         """Start another job, finish what was decided, and take all to the last version.
 
         lost  who did not answer in the last one
@@ -118,7 +132,7 @@ class FarFederation(Federation):
                 else:
                     Transaction(self.active).recover()
                 self.undecided = None
-                self.catch_up(afresh=True)
+                self.refresh(afresh=True)
                 break
             except PartyLost as again:
                 if not left:
@@ -126,43 +140,15 @@ class FarFederation(Federation):
                 lost = again.parties
         self.recoveries.append(time.monotonic() - started)
 
-    def train(
-        self, *, watchers: Sequence[Watcher] = (), reveal: bool = False, **changes: Any
-    ) -> Progress:
-        """Train to the end, whoever gets lost on the way; see `Federation.train`."""
-        train = super().train
-        return self.lasting(lambda: train(watchers=watchers, reveal=reveal, **changes))
-
-    def forget(
-        self,
-        labels: Sequence[str | int] = (),
-        *,
-        ids: Sequence[str] = (),
-        method: str | Method | None = None,
-        watch: ForgetWatch | None = None,
-        reveal: bool = False,
-        **options: Any,
-    ) -> Outcome:
-        """Forget, whoever gets lost on the way; see `Federation.forget`."""
-        forget = super().forget
-        if not ids:
-            # Drawn once: a partner that leaves and returns is told the same again, not more.
-            options.setdefault("key", secrets.token_hex(32))
-        return self.lasting(
-            lambda: forget(labels, ids=ids, method=method, watch=watch, reveal=reveal, **options)
-        )
-
-    def predict(
-        self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None
-    ) -> Predictions:
-        """Predict new people by their ids, or the run's own test rows; see `Federation.predict`.
+    def _predict(self, tables: Mapping[str, Any], data: str | None, part: str) -> Predictions:
+        """Predict new people by their ids, or the run's own rows; see `Federation.predict`.
 
         tables  the active party's file of new people; the others find them in their own tables
         """
         if data is not None:
             raise SettingsError("A federation has tables; give --table active=FILE, not `data`.")
         new = new_table(tables) if tables else None
-        found = super().predict() if new is None else predict_new(self, new, self.watch)
+        found = self._predict_own(part) if new is None else predict_new(self, new, self.watch)
         return replace(found, without=self.courier.absent)
 
     @contextlib.contextmanager
@@ -171,23 +157,51 @@ class FarFederation(Federation):
         with _longer_calls(self.courier.transport):
             yield
 
+    def keep_stand_ins(self) -> None:
+        """Keep what stands in for a party that is down later, where all agreed to that."""
+        goes_on = self.kit.agreement.predict.missing == "without"
+        if not standin.drop_old(self, self.kit.home) and goes_on:
+            aligned = self.alignment.digest
+            standin.renew(self, self.kit.home, aligned, self.kit.digest, self.notify)
 
-@contextlib.contextmanager
-def connected(
+    def own(self, resources: contextlib.ExitStack) -> None:
+        """Take over what is to be closed with the connection."""
+        self._resources = resources
+
+    def close(self) -> None:
+        """End the job, and leave the kit to the next command."""
+        if self._is_open:
+            try:
+                self.keep_stand_ins()
+            finally:
+                self._release()
+
+    def __exit__(self, *problem: object) -> None:
+        if any(problem):
+            self._release()
+        else:
+            self.close()
+
+    def _release(self) -> None:
+        self._is_open = False
+        self._resources.close()
+
+
+def connect(
     folder: str | Path,
     *,
     resume: bool = False,
     recovering: bool = False,
     fewer: bool = False,
-    said: Said = log.info,
+    notify: Said = log.info,
     watch: Watch = watch_nothing,
-) -> Iterator[FarFederation]:
-    """Connect to a federation from the kit of its active party, for one command.
+) -> RemoteFederation:
+    """Connect to a federation from the kit of its active party.
 
     resume, recovering  as in `Federation.open`
     fewer               go on without parties that are down, where all agreed to that
-    said                told what is waited for
-    watch               told how far an alignment has come
+    notify              is told what is waited for
+    watch               is told how far an alignment has come
     """
     kit = Kit.open(folder)
     kit.expect_active()
@@ -197,7 +211,9 @@ def connected(
             f"The active party does not run; start it with `unlabel party start {folder}`, and let "
             f"it run while commands are given."
         )
-    with kit.lock("command"), logging_to(kit.logs / "commands.log"):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(kit.lock("command"))
+        stack.enter_context(logging_to(kit.logs / "commands.log"))
         agreed = kit.agreement
         goes_on = agreed.predict.missing == "without"
         kept = standin.read(kit.home, kit.digest) if fewer and goes_on else None
@@ -206,39 +222,52 @@ def connected(
             kit.links,
             agreed.passive,
             timeout=agreed.timeout,
-            said=said,
+            said=notify,
             fewer=kept is not None,
         )
-        try:
-            federation = _opened(kit, config, courier, said, watch, kept)
-            if courier.absent:
-                standin.expect_fit(federation, kit.home, courier.absent)
-            federation.lasting(lambda: federation.take_up(resume=resume, recovering=recovering))
-            standin.drop_old(federation, kit.home)
-            yield federation
-            if not standin.drop_old(federation, kit.home) and goes_on:
-                standin.renew(federation, kit.home, federation.alignment.digest, kit.digest, said)
-        finally:
-            courier.close()
+        stack.callback(courier.close)
+        federation = _opened(kit, config, courier, notify, watch, kept)
+        if courier.absent:
+            standin.expect_fit(federation, kit.home, courier.absent)
+        federation.with_recovery(
+            lambda: federation.load_latest(resume=resume, recovering=recovering)
+        )
+        standin.drop_old(federation, kit.home)
+        federation.own(stack.pop_all())
+        return federation
+
+
+@contextlib.contextmanager
+def connected(folder: str | Path, **options: Any) -> Iterator[RemoteFederation]:
+    """Connect as `Federation.connect` does; this name goes with version 0.8."""
+    warnings.warn(
+        "connected(kit) goes with version 0.8; write Federation.connect(kit).",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    if "said" in options:
+        options["notify"] = options.pop("said")
+    with connect(folder, **options) as federation:
+        yield federation
 
 
 def _opened(
     kit: Kit,
     config: RunConfig,
     courier: Courier,
-    said: Said,
+    notify: Said,
     watch: Watch,
     kept: StandIns | None = None,
-) -> FarFederation:
+) -> RemoteFederation:
     """Meet the parties, find the common rows, and build the active party."""
     for left in reversed(range(TRIES)):
         courier.connect()  # which has waited long enough where it says that somebody is lost
         try:
-            return _assembled(kit, config, courier, said, watch, kept)
+            return _assembled(kit, config, courier, notify, watch, kept)
         except PartyLost as lost:
             if not left:
                 raise
-            said(f"{lost} Trying again.")
+            notify(f"{lost} Trying again.")
     raise AssertionError("unreachable")
 
 
@@ -246,10 +275,10 @@ def _assembled(
     kit: Kit,
     config: RunConfig,
     courier: Courier,
-    said: Said,
+    notify: Said,
     watch: Watch,
     kept: StandIns | None,
-) -> FarFederation:
+) -> RemoteFederation:
     transport: Transport = courier.transport
     if kept is not None:
         transport = StandInTransport(courier.transport, kept, lambda: courier.absent)
@@ -267,7 +296,7 @@ def _assembled(
     keep_unsettled(own.encoding, kit.home)
     if not (kit.run / "config.yaml").exists():
         write_config(kit.run, holdings.config)
-    return FarFederation(holdings, active, kit, courier, found, said=said, watch=watch)
+    return RemoteFederation(holdings, active, kit, courier, found, notify=notify, watch=watch)
 
 
 @contextlib.contextmanager

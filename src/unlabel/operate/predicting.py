@@ -13,12 +13,12 @@ from unlabel.align import align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE
 from unlabel.errors import SettingsError
-from unlabel.federation import Predictions
 from unlabel.train.loading import read_active, read_words, table_features
+from unlabel.train.predictions import Predictions
 from unlabel.wire import Message, Transport
 
 if TYPE_CHECKING:
-    from unlabel.operate.connect import FarFederation
+    from unlabel.operate.connect import RemoteFederation
 
 
 def new_table(tables: Mapping[str, str | Path]) -> Path:
@@ -32,7 +32,9 @@ def new_table(tables: Mapping[str, str | Path]) -> Path:
     return Path(tables[ACTIVE])
 
 
-def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_nothing) -> Predictions:
+def predict_new(
+    federation: RemoteFederation, path: Path, watch: Watch = watch_nothing
+) -> Predictions:
     """Predict the people in a file whom every party that is there knows.
 
     The file holds ids, and the active party's own features if it has any. Who of them a passive
@@ -56,7 +58,7 @@ def predict_new(federation: FarFederation, path: Path, watch: Watch = watch_noth
         )
     people = own.take(found.positions)
     federation.hand_over("new", table_features({ACTIVE: people}))
-    named = federation.named(people.ids, torch.arange(len(people.ids)), "new")
+    named = federation.predict_rows(people.ids, torch.arange(len(people.ids)), "new")
     return replace(named, unknown=len(own.ids) - len(people.ids), notes=tuple(own.notes()))
 
 

@@ -77,7 +77,7 @@ class StandIns:
         active, version = federation.active, federation.version
         assert version is not None
         rows = federation.holdings.rows.train
-        wanted = torch.isin(rows, federation.rows_to_train().train)
+        wanted = torch.isin(rows, federation.holdings.rows_without(federation.forgotten).train)
         total: list[Tensor] = []
         size = min(PREDICTED_ROWS, active.most_rows)
         for piece, some in zip(rows.split(size), wanted.split(size), strict=True):
@@ -87,7 +87,7 @@ class StandIns:
         means = [(one / int(wanted.sum())).float() for one in total]
         return cls(
             version=version,
-            parties=dict(active.facts(version)["parties"]),
+            parties=dict(active.versions.facts(version)["parties"]),
             rows=len(federation.holdings.ids),
             most=active.most_rows,
             aligned=aligned,
@@ -130,11 +130,11 @@ def remove(home: Path) -> None:
 
 def drop_old(federation: Federation, home: Path) -> bool:
     """Remove means that stem from other weights than the newest; return whether any are left."""
-    kept, versions = read(home), federation.active.versions_store().versions()
+    kept, versions = read(home), federation.active.versions.store.versions()
     if (
         kept is not None
         and versions
-        and kept.fit(versions[-1], federation.active.facts(versions[-1]))
+        and kept.fit(versions[-1], federation.active.versions.facts(versions[-1]))
     ):
         return True
     remove(home)
@@ -157,7 +157,7 @@ def renew(
 ) -> None:
     """Keep the means of the newest version; the command before it is done, whatever comes of it."""
     try:
-        federation.catch_up(afresh=True)
+        federation.refresh(afresh=True)
         if federation.version is not None:
             StandIns.take(federation, aligned, agreed).write(home)
     except (PartyLost, PartyRefused, WireError) as error:

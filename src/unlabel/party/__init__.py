@@ -1,7 +1,7 @@
 """Who owns what: passive parties (features, bottom), the active party (labels, top)."""
 
 from unlabel.party import attesting, serving, shaping, staging  # register the handlers of messages
-from unlabel.party.active import ActiveParty, describe
+from unlabel.party.active import ActiveParty
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
@@ -14,6 +14,7 @@ from unlabel.party.policy import Guard, Policy
 from unlabel.party.protocols import Filter, Filters, Handler, handles
 from unlabel.party.randomness import Stream, keyed_order, own_randomness
 from unlabel.party.rewriting import REMEMBERED
+from unlabel.party.versions import Snapshot, Versions, describe
 
 __all__ = [
     "DRAFT",
@@ -34,7 +35,9 @@ __all__ = [
     "Place",
     "Policy",
     "Precision",
+    "Snapshot",
     "Stream",
+    "Versions",
     "WatchSettings",
     "attesting",
     "describe",

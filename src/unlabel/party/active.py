@@ -6,14 +6,13 @@ import copy
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
 from unlabel.data import ACTIVE
-from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
-from unlabel.files import OWNER_ONLY
+from unlabel.errors import ModelError, TrainingError, WireError
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
 from unlabel.party.bottom import Bottom
@@ -22,24 +21,18 @@ from unlabel.party.draft import DRAFT
 from unlabel.party.history import SMALL
 from unlabel.party.lateness import Lateness
 from unlabel.party.learner import Learner
-from unlabel.party.ledger import Ledger
 from unlabel.party.lesson import MIXING, Lesson
 from unlabel.party.lookout import Lookout, WatchSettings
 from unlabel.party.protocols import Filter, Filters
 from unlabel.party.randomness import Stream, own_randomness
+from unlabel.party.versions import Versions
 from unlabel.wire import (
-    Describe,
-    Description,
     Embed,
     Embeddings,
     Gradients,
-    Keep,
     Message,
     Mode,
     Prepare,
-    Restore,
-    Save,
-    Saved,
     Track,
     Transport,
     Weigh,
@@ -80,7 +73,7 @@ class ActiveParty:
         self.widths = tuple(widths)
         self.transport = transport
         self.own = own
-        self.store = store
+        self.versions = Versions(self, store)
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
         self.lesson = lesson or Lesson(Stream(0, MIXING))
@@ -92,8 +85,6 @@ class ActiveParty:
             rows=len(labels),
             device=self.device,
         )
-        # Its own lines name what was forgotten.
-        self.ledger = Ledger(store.home, mode=OWNER_ONLY) if store is not None else None
 
     @property
     def parties(self) -> Sequence[str]:
@@ -110,6 +101,7 @@ class ActiveParty:
         other = copy.copy(self)
         made = [part.to(self.device, torch.float32) for part in embeddings]
         other.held = {**self.held, table: made}
+        other.versions = self.versions.of(other)
         return other
 
     def prepare(self, rows: Tensor, steps: int) -> None:
@@ -282,72 +274,6 @@ class ActiveParty:
                 found.append(self.apply_top([*own, *received.values()]))
         return torch.cat(found)
 
-    def descriptions(self) -> dict[str, Description]:
-        """Ask all parties what they have to offer."""
-        return describe(self.transport)
-
-    def save(self, version: int, facts: dict[str, Any], *, also: Sequence[int] = ()) -> None:
-        """Keep the state of all parties as one version, and drop the others but `also`.
-
-        The active party writes last, with the digests of what the others wrote: once its
-        manifest is there, everybody has the version, and no party can bring another one.
-        """
-        store = self.versions_store()
-        self.lookout.settle()
-        answers = self.transport.ask(Save(0, version))
-        digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
-        if digests.keys() != answers.keys():
-            raise WireError(f"Not every party told the digest of version {version}.")
-        own = {"features": self.own.features_digest()} if self.own is not None else {}
-        kept = {**facts, **own, **self.lookout.facts(), "parties": digests}
-        store.save(version, self._state(), kept)
-        self.keep((version, *also))
-
-    def restore(self, version: int) -> dict[str, Any]:
-        """Bring all parties to one version, or to one that is staged; return its facts."""
-        store = self.versions_store().shelf_of(version)
-        facts = store.facts(version)
-        if self.own is not None and facts.get("features") != self.own.features_digest():
-            raise CheckpointError(
-                f"The active party's features have changed since version {version} was saved."
-            )
-        digests = facts.get("parties", {})
-        if set(digests) != set(self.parties):
-            raise CheckpointError(
-                f"Version {version} was saved with the parties {sorted(digests)}, "
-                f"not with {sorted(self.parties)}."
-            )
-        store.restore(version, self._load)
-        self.transport.tell({p: Restore(0, version, digests[p]) for p in self.parties})
-        self.lookout.restore(facts)
-        self.lateness.clear()
-        return facts
-
-    def facts(self, version: int) -> dict[str, Any]:
-        """Return what was noted with a version, without going back to it."""
-        return self.versions_store().facts(version)
-
-    def keep(self, versions: Sequence[int]) -> None:
-        """Have all parties drop every version but these."""
-        wanted = tuple(sorted(set(versions)))
-        self.transport.ask(Keep(0, wanted))
-        self.versions_store().keep(wanted)
-
-    def common_versions(self) -> tuple[int, ...]:
-        """Return the versions that every party has, oldest first."""
-        common = set(self.versions_store().versions())
-        for description in self.descriptions().values():
-            common &= set(description.versions)
-        return tuple(sorted(common))
-
-    def expect_newest(self, versions: Sequence[int]) -> None:
-        """Raise where a party lost the newest version: the active party wrote it last."""
-        own = self.versions_store().versions()
-        if own and own[-1] not in versions:
-            raise CheckpointError(
-                f"A party lost version {own[-1]}; restore its folder from a backup."
-            )
-
     def _embeddings(
         self, rows: Tensor, *, table: str, mode: Mode, step: int
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
@@ -386,54 +312,3 @@ class ActiveParty:
     def learners(self) -> dict[str, Learner]:
         """Return the active party's own models: the top, and its bottom if it has one."""
         return {"top": self.top, **({"bottom": self.own} if self.own is not None else {})}
-
-    def versions_store(self) -> CheckpointStore:
-        """Return the store of versions, or say that there is none."""
-        if self.store is None:
-            raise CheckpointError("This federation keeps no versions; give it a folder.")
-        return self.store
-
-    def _state(self) -> dict[str, Tensor]:
-        return {
-            f"{half}/{name}": tensor
-            for half, learner in self.learners().items()
-            for name, tensor in learner.state().items()
-        }
-
-    def model_state(self) -> dict[str, Tensor]:
-        """Return the active party's models, without their optimisers."""
-        return {
-            f"{half}/{name}": tensor
-            for half, learner in self.learners().items()
-            for name, tensor in learner.model_state().items()
-        }
-
-    def snapshot(self) -> dict[str, dict[str, Tensor]]:
-        """Return copies of the states of the active party's own models."""
-        return {
-            half: {name: tensor.detach().clone() for name, tensor in learner.state().items()}
-            for half, learner in self.learners().items()
-        }
-
-    def load_snapshot(self, saved: dict[str, dict[str, Tensor]]) -> None:
-        """Return the active party's own models to a snapshot."""
-        self.lookout.reset()
-        self.lateness.clear()
-        for half, learner in self.learners().items():
-            learner.settle()
-            learner.load_state(saved[half])
-
-    def _load(self, tensors: dict[str, Tensor]) -> None:
-        for half, learner in self.learners().items():
-            own = {k[len(half) + 1 :]: v for k, v in tensors.items() if k.startswith(half + "/")}
-            learner.settle()
-            learner.load_state(own)
-
-
-def describe(transport: Transport) -> dict[str, Description]:
-    """Ask all parties behind a transport what they have to offer."""
-    answers = transport.ask(Describe(0))
-    for party, answer in answers.items():
-        if not isinstance(answer, Description):
-            raise WireError(f"Party '{party}' did not describe itself.")
-    return cast(dict[str, Description], answers)

@@ -214,5 +214,17 @@ class CheckpointStore:
         return self.folder / f"{version:06d}.json"
 
 
+def staged_facts(home: Path) -> dict[str, Any] | None:
+    """Return what a party noted with the outcome that waits in its folder, None if none does.
+
+    It is read without the model behind it; whether it is whole is seen where it is restored.
+    """
+    waiting = sorted((home / STAGED).glob("*.json"))
+    try:
+        return dict(json.loads(waiting[-1].read_bytes())["facts"]) if waiting else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
 def _seal(manifest: dict[str, Any]) -> str:
     return sha256(json.dumps(manifest, sort_keys=True).encode())

@@ -58,16 +58,17 @@ def issue(
     received: date | None = None,
     trust: Mapping[str, str] | None = None,
     annex: AnnexWish | None = None,
+    passing: bool = False,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
 
     request   id; the last one that was committed if None
     received  day on which the demand came in; the day of the commit if None
     trust     public keys by party; a party that signs with another one is an error
+    passing   whether the keys go with the process, because the run is kept in no folder
     """
-    store = active.versions_store()
-    assert active.ledger is not None  # a party with a store has a ledger
-    line = committed(active.ledger.entries(), request)
+    store = active.versions.store
+    line = committed(active.versions.ledger.entries(), request)
     # What people gave is looked at before any party is asked, and makes a key.
     start = first_day(line.at, received)
     audit = audit_of(store.home, line.request)
@@ -94,6 +95,8 @@ def issue(
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
         "annex": _mark(sealed, annex),
         "software": f"unlabel {__version__}",
+        # Left out where keys are kept, so that version 0.6 reads such certificates too.
+        **({"keys": "passing"} if passing else {}),
     }
     signer = Signer(store.home)
     signature = signer.sign(canonical(body))

@@ -28,10 +28,9 @@ def gather(
     active: ActiveParty, line: LedgerEntry
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Return the signed parts by party, the active one's first, and why others are missing."""
-    store = active.versions_store()
-    assert active.ledger is not None
+    store = active.versions.store
     try:
-        own = attestation(store, active.ledger, line.request)
+        own = attestation(store, active.versions.ledger, line.request)
         if is_blinded(ACTIVE, mode_of(line.note)):
             own["weights"] = blind_weights(own["weights"], opening(store.home, line)[1])
     except CheckpointError as error:

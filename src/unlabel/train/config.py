@@ -212,7 +212,7 @@ class RunConfig:
         widths = self.parties.values() if isinstance(self.parties, Mapping) else self.parties
         return sum(widths)
 
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Return whether the passive parties keep their tables in houses of their own."""
         return any(party.table is None for party in self.passive)
 

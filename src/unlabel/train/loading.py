@@ -28,6 +28,7 @@ from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.models import read_texts
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
+from unlabel.train.facts import Forgotten
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
@@ -60,6 +61,17 @@ class Holdings:
         text = "\n".join(self.ids.tolist()).encode()
         return sha256(text + self.labels.numpy().tobytes())
 
+    def rows_without(self, forgotten: Forgotten) -> Rows:
+        """Return the rows without those that were forgotten: what is gone is not learned again."""
+        past = torch.isin(self.labels, torch.tensor(forgotten.labels))
+        past[torch.tensor(forgotten.rows, dtype=torch.int64)] = True
+        rows = self.rows
+        return replace(
+            rows,
+            train=rows.train[~past[rows.train]],
+            validation=rows.validation[~past[rows.validation]],
+        )
+
     def keep_encodings(self, folder: Path) -> None:
         """Keep every party's encoding in its own subfolder of a run."""
         for name, encoding in self.encodings.items():
@@ -77,6 +89,15 @@ def load_holdings(
     if config.data is not None:
         return _from_dataset(config, watch)
     return _from_tables(config, folder, watch)
+
+
+def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...]:
+    """Return the names of a run's labels, from the active party's own table where it has one."""
+    if config.active is None:
+        return load_holdings(config, folder=folder).names
+    labels = read_active(config.active).labels
+    assert labels is not None
+    return encode_labels(labels)[1]
 
 
 def _from_dataset(config: RunConfig, watch: Watch) -> Holdings:

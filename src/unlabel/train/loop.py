@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,33 +13,10 @@ from unlabel.data import Rows
 from unlabel.errors import PartyRefused, TrainingError
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
 from unlabel.train.evaluation import Evaluation, evaluate
+from unlabel.train.facts import VersionFacts
+from unlabel.train.progress import Progress
 from unlabel.train.settings import TrainSettings
 from unlabel.train.watch import Epoch, Watcher
-
-
-@dataclass
-class Progress:
-    """How far a training has come; kept with every version, so that it can be resumed.
-
-    best_version, best_accuracy  the version with the highest validation accuracy so far
-    """
-
-    version: int = 0
-    history: list[Epoch] = field(default_factory=list)
-    best_version: int | None = None
-    best_accuracy: float = -1.0
-    best_epoch: int = 0
-    finished: bool = False
-
-    def to_facts(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_facts(cls, facts: dict[str, Any]) -> Progress:
-        """Return the progress that `to_facts` described."""
-        history = [Epoch(**epoch) for epoch in facts["history"]]
-        return cls(**{**facts, "history": history})
 
 
 class Training:
@@ -60,7 +36,7 @@ class Training:
         settings: TrainSettings,
         *,
         labels: int,
-        facts: dict[str, Any] | None = None,
+        facts: VersionFacts | None = None,
         watchers: Sequence[Watcher] = (),
         keep_beginning: bool = False,
     ) -> None:
@@ -68,7 +44,7 @@ class Training:
         self.rows = rows
         self.settings = settings
         self.labels = labels
-        self.facts = facts or {}
+        self.facts = facts or VersionFacts()
         self.watchers = tuple(watchers)
         self.keep_beginning = keep_beginning
         self.progress = Progress()
@@ -95,13 +71,13 @@ class Training:
         return self.progress
 
     def _resume(self) -> None:
-        if self.active.store is None:
+        if not self.active.versions.are_kept:
             return
-        versions = self.active.common_versions()
-        self.active.expect_newest(versions)
+        versions = self.active.versions.common()
+        self.active.versions.expect_newest(versions)
         if versions:
-            kept = self.active.restore(versions[-1])
-            self.progress = Progress.from_facts(kept["progress"])
+            kept = VersionFacts.from_json(self.active.versions.restore(versions[-1]))
+            self.progress = kept.progress or Progress()
         elif self.keep_beginning:
             self._save()
 
@@ -171,7 +147,7 @@ class Training:
         waited = last.epoch - progress.best_epoch
         stop_early = settings.patience > 0 and waited >= settings.patience
         progress.finished = last.epoch >= settings.epochs or stop_early
-        if self.active.store is None:
+        if not self.active.versions.are_kept:
             return
         kept = progress.best_version is not None
         return_to_best = settings.patience > 0 and progress.finished and not better and kept
@@ -182,7 +158,7 @@ class Training:
                 progress.best_version = progress.version
             self._save()
         if return_to_best and progress.best_version is not None:
-            self.active.restore(progress.best_version)
+            self.active.versions.restore(progress.best_version)
             progress.version += 1
             progress.best_version = progress.version
             self._save()
@@ -191,8 +167,8 @@ class Training:
         progress = self.progress
         keep_best = self.settings.patience > 0 and not progress.finished
         also = [progress.best_version] if keep_best and progress.best_version else []
-        facts = {**self.facts, "progress": progress.to_facts()}
-        self.active.save(progress.version, facts, also=also)
+        facts = replace(self.facts, progress=progress)
+        self.active.versions.save(progress.version, facts.to_json(), also=also)
 
 
 def batches(rows: Tensor, size: int, *, seed: int, epoch: int) -> Iterator[Tensor]:

@@ -1,0 +1,108 @@
+"""Covers: the rows among which the people of a request are asked for.
+
+Every message about people asks for rows of two covers and of no others, the same from the first to
+the last, so that no comparison of messages singles the people out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import ForgetError
+from unlabel.files import write_atomically
+from unlabel.party import keyed_order
+from unlabel.train import Forgotten
+
+#: Rows of a cover for each person that a request names, and in all.
+COVER, LEAST = 10, 1000
+
+
+def draw_covers(
+    rows: Sequence[int],
+    *,
+    train: Tensor,
+    labels: Tensor,
+    earlier: Forgotten,
+    key: str,
+    wanted: int,
+    batch: int,
+) -> tuple[Tensor, Tensor]:
+    """Return the people's rows among a random cover, and another cover without them.
+
+    rows     of the people; without any there is no cover
+    train    all training rows, and `labels` of every row
+    earlier  what was forgotten before
+    key      decides the draw: the same people always hide in the same cover
+    wanted   rows of each cover, ten a person and `batch` at least; 0 is `LEAST`, or half of the
+             training rows where there are fewer
+    """
+    if not rows:
+        none = torch.empty(0, dtype=torch.int64)
+        return none, none
+    people = torch.tensor(rows)
+    past = torch.isin(labels[train], torch.tensor(earlier.labels))
+    free = train[~past & ~torch.isin(train, people)]
+    size = _size(len(people), len(free), wanted, batch)
+    # Over all training rows and under a secret key: positions tell nothing about people, and
+    # the same people always hide in the same cover, a larger one around a smaller.
+    order = train[keyed_order(train, key)]
+    order = order[torch.isin(order, free)]
+    others, rest = order[: size - len(people)], order[size - len(people) :]
+    # The helper learns labels, and those of people of earlier requests are gone.
+    taught = rest[~torch.isin(rest, torch.tensor(earlier.rows))][:size]
+    return torch.cat([people, others]).sort().values, taught.sort().values
+
+
+def _size(people: int, free: int, wanted: int, batch: int) -> int:
+    """Return how many rows each cover has: enough to hide in, or an error that says so."""
+    least = max(COVER * people, batch)
+    if wanted and wanted < least:
+        raise ForgetError(
+            f"Expected a cover of at least {least} rows for {people} people but got {wanted}."
+        )
+    most = (free + people) // 2
+    # Unless told a size, a small dataset gives what it has, ten rows a person at least.
+    size = wanted or max(least, min(LEAST, most))
+    if size > most:
+        raise ForgetError(
+            f"Two covers of {size} rows to hide {people} people in do not fit into "
+            f"{free + people} training rows; ask for fewer people at a time, or a smaller "
+            f"--cover."
+        )
+    return size
+
+
+class CoverSecret:
+    """The secret under which the covers of a run are drawn, the same as long as the run.
+
+    It is written once a request uses it: to look at a plan changes nothing on disk.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / "secrets" / "cover.key"
+        self._drawn = secrets.token_hex(32)
+
+    def value(self) -> str:
+        """Return the secret, in hexadecimal."""
+        if self._path.exists():
+            return self._path.read_text(encoding="ascii").strip()
+        return self._drawn
+
+    def keep(self) -> None:
+        """Keep the secret with the run."""
+        write_atomically(self._path, self.value().encode(), mode=0o600)
+
+    def key(self, rows: Sequence[int]) -> str:
+        """Return HMAC-SHA-256(secret, rows): the key of the cover of these people.
+
+        Were a refused request tried again under another cover, the people would be what both share.
+        """
+        text = ",".join(map(str, sorted(rows))).encode()
+        return hmac.new(bytes.fromhex(self.value()), text, hashlib.sha256).hexdigest()

@@ -1,0 +1,275 @@
+"""Carry a planned request out: choose samples, forget, measure, and say what it was worth."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unlabel.errors import ForgetError, PartyLost, PartyRefused, UnlabelError, WireError, why
+from unlabel.forget.fit import Fit
+from unlabel.forget.method import Method, settings_of
+from unlabel.forget.outcome import Change, Result
+from unlabel.forget.work import Work, watch_nothing
+from unlabel.party import ActiveParty, Snapshot, own_randomness
+from unlabel.train import Evaluation, evaluate
+from unlabel.wire import Recorder
+
+#: Share of a label's test rows up to which it counts as gone when they are still called by it.
+KNOWN = 0.05
+#: Public samples that are looked at to see whether the rest is still there.
+MOST_CHECKED = 2000
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What carrying a request out has made.
+
+    result    figures, before anybody decides
+    before    the active party's models from before
+    messages  when which messages went to each party
+    """
+
+    result: Result
+    before: Snapshot
+    messages: dict[str, list[dict[str, Any]]]
+
+
+def execute(work: Work) -> Execution:
+    """Carry a request out: measure, run the method, measure again.
+
+    Where it fails, every party is as it was before.
+    """
+    active, method, request = work.active, work.method, work.request
+    plain, recorder = active.transport, Recorder(active.transport)
+    saved = active.versions.snapshot()
+    drift = None
+    try:
+        with own_randomness(active.device):
+            tested = _evaluate(work)
+            before = measure(work, tested)
+            seen = _look(work)
+            fit = _fitting(work, seen, tested)
+            with _timed(active, recorder) as chosen:
+                shots = work.shots
+            control = method.control() if work.settings.measure_drift else None
+            if control is not None:
+                drift = _drifted(control, work, saved)
+            with _timed(active, recorder) as worked:
+                failed = _carried_out(work, saved)
+            now = _look(work)
+            failed = failed or _damage(work, seen, now)
+            after = measure(work)
+    except BaseException as error:
+        active.transport = plain
+        with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
+            work.take_back(saved)
+        if isinstance(error, UnlabelError) and "finite" in str(error):
+            which = f" ({error})" if "norm" in str(error) else ""
+            raise ForgetError(
+                f"Forgetting diverged and was rolled back{which}; lower the method's rates or "
+                f"strengths."
+            ) from error
+        raise
+    sent = recorder.transcripts.values()
+    result = Result(
+        request=request.id,
+        method=work.name,
+        settings=settings_of(method),
+        labels=tuple(work.names[n] for n in request.labels),
+        people=len(request.rows),
+        steps=work.total,
+        seconds=chosen.seconds + worked.seconds,
+        retained_accuracy=Change(before[0], after[0]),
+        forgotten_accuracy=Change(before[1], after[1]),
+        confidence=Change(before[2], after[2]) if request.rows else None,
+        transcript_bytes=sum(t.total_bytes("received") + t.total_bytes("sent") for t in sent),
+        few_shot=shots.forgotten,
+        retained_samples=len(shots.rows) - shots.forgotten,
+        public=work.public.source,
+        disclosed=work.public.disclosed,
+        suspects=tuple({**asdict(s), "label": work.names[s.label]} for s in shots.suspects),
+        duplicates=shots.duplicates,
+        drift_share=_share(before[1], drift, after[1]),
+        tells_partners=method.told(),
+        cover=len(work.among),
+        # A run that left every answer as it was has learned nothing, whatever it was set to do.
+        control=bool(failed) or method.is_control() or torch.equal(seen.logits, now.logits),
+        still_known=not request.rows and (after[1] or 0.0) > KNOWN,
+        mode=method.mode(),
+        failed=failed,
+        # Partners may know what was forgotten earlier, and need not guess it any more.
+        privacy=_bound(method, len(work.names) - len(work.earlier.labels)),
+        warning=fit.sentence() if fit is not None and fit.doubtful() else "",
+        public_agreement=None if fit is None else fit.public,
+    )
+    timelines = {party: found.timeline() for party, found in recorder.transcripts.items()}
+    return Execution(result, saved, timelines)
+
+
+def measure(
+    work: Work, tested: Evaluation | None = None
+) -> tuple[float | None, float | None, float | None]:
+    """Return D_r, y_u and, for people, the confidence in their old labels.
+
+    tested  how the test rows are predicted, where that was asked already
+    """
+    tested = tested or _evaluate(work)
+    request = work.request
+    retained = [n for n in range(work.count) if n not in request.labels]
+    stay = tested.accuracy_on(n for n in retained if n not in work.earlier.labels)
+    if not request.rows:
+        return stay, tested.accuracy_on(request.labels), None
+    among = work.among
+    listed = torch.isin(among, torch.tensor(request.rows, device=among.device))
+    old = work.active.labels[among[listed]]
+    p = work.active.logits(among)[listed].softmax(1)
+    sure = p.gather(1, old[:, None]).mean().item()
+    return stay, (p.argmax(1) == old).float().mean().item(), sure
+
+
+def _drifted(control: Method, work: Work, saved: Snapshot) -> float | None:
+    """Return y_u after a run of the same method that learns nothing, and take that back."""
+    watch, work.watch = work.watch, watch_nothing
+    control.run(work)
+    work.watch, work.steps, work.total = watch, 0, 0
+    found = measure(work)[1]
+    work.take_back(saved)
+    return found
+
+
+def _evaluate(work: Work) -> Evaluation:
+    return evaluate(work.active, work.test, work.count)
+
+
+def _bound(method: Method, labels: int) -> dict[str, Any] | None:
+    """Return what the accountant says of a request, in figures and in words."""
+    told = method.account()
+    if told is None:
+        return None
+    return {**told.to_json(labels), "sentence": " ".join(told.sentences(labels))}
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the model says of public samples, and their labels."""
+
+    logits: Tensor
+    labels: Tensor
+
+
+def _look(work: Work) -> _Seen:
+    """Ask about the public samples: all of them, so that none is named by being left out."""
+    public = work.public.take(torch.arange(min(len(work.public), MOST_CHECKED)))
+    logits = work.active.logits(public.rows.to(work.active.device), table=public.table).cpu()
+    used = ~public.left_out()
+    return _Seen(logits[used], public.labels[used])
+
+
+def _fitting(work: Work, seen: _Seen, tested: Evaluation) -> Fit | None:
+    """Return how the public set fits the model; raise where it does not at all.
+
+    Samples and rows of all labels count that were there before the request, whatever it is about,
+    so that a refusal tells nothing. None where a method looks at no public sample.
+    """
+    if "public" not in work.method.tells().rows:
+        return None
+    fit = Fit.of(seen.logits, seen.labels, tested, work.earlier.labels)
+    if fit is not None and fit.useless() and not work.settings.any_public:
+        raise ForgetError(fit.refusal())
+    return fit
+
+
+def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
+    """Return how many retained samples did not change sides, and how many must not have.
+
+    A sample is called by the likeliest label that stays; but one that is called by a forgotten
+    label only now has changed sides too. The agreement is a mean over
+    the labels that samples got before, so that a model that calls everything by one name has
+    1 / labels; it must be nearer to 1 than to that.
+    """
+    gone = torch.tensor(list(work.gone), dtype=torch.int64)
+    stay = ~torch.isin(before.labels, gone)
+    was, now = (work.without(seen.logits)[stay].argmax(1) for seen in (before, after))
+    said, says = (seen.logits[stay].argmax(1) for seen in (before, after))
+    now = torch.where(torch.isin(said, gone), now, says)
+    groups = was.unique().tolist()
+    if not groups:
+        return 1.0, 0.0
+    shares = [float((now[was == label] == label).float().mean()) for label in groups]
+    return sum(shares) / len(shares), (1 + 1 / len(groups)) / 2
+
+
+def _damage(work: Work, before: _Seen, after: _Seen) -> str:
+    """Raise where a request has destroyed the rest; a hidden one says so and goes on.
+
+    That a request was given up half-way would tell the partners something about its label.
+    """
+    agreement, least = _agreement(work, before, after)
+    if work.method.mode() != "hidden":
+        work.expect_alive(agreement, least=least)
+    elif agreement < least and not work.settings.allow_collapse:
+        return (
+            f"Forgetting destroys the rest: only {agreement:.0%} of the retained public samples "
+            f"keep their label; roll the request back, and try again with other settings."
+        )
+    return ""
+
+
+def _carried_out(work: Work, saved: Snapshot) -> str:
+    """Run the method; where a hidden one fails by itself, return why, and go on.
+
+    What it computes after its last message depends on the label, and so may an error in it. To
+    give up then and there would be a third outcome beside commit and rollback, and be seen. What
+    goes wrong on the wire comes from what the partners have seen already, and is raised.
+    """
+    try:
+        work.method.run(work)
+    except (WireError, PartyRefused, PartyLost):
+        raise
+    except Exception as error:
+        if work.method.mode() != "hidden":
+            raise
+        work.active.versions.load_snapshot(saved)
+        said = str(error).rstrip(".") if isinstance(error, UnlabelError) else why(error)
+        return (
+            f"Forgetting failed ({said}); roll the request back, and try again with other settings."
+        )
+    return ""
+
+
+def _share(before: float | None, drift: float | None, after: float | None) -> float | None:
+    """Return (before - at rate 0) / (before - after): how much the drift does by itself."""
+    if before is None or drift is None or after is None or before <= after:
+        return None
+    return (before - drift) / (before - after)
+
+
+@dataclass
+class _Clock:
+    seconds: float = 0.0
+
+
+@contextlib.contextmanager
+def _timed(active: ActiveParty, recorder: Recorder) -> Iterator[_Clock]:
+    """Record what crosses the wire and how long it takes, the device's work included."""
+    clock, plain = _Clock(), active.transport
+    active.transport = recorder
+    _wait(active)
+    started = time.perf_counter()
+    try:
+        yield clock
+        _wait(active)
+        clock.seconds = time.perf_counter() - started
+    finally:
+        active.transport = plain
+
+
+def _wait(active: ActiveParty) -> None:
+    if active.device.type == "cuda":
+        torch.cuda.synchronize(active.device)

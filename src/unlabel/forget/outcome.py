@@ -1,0 +1,118 @@
+"""What a request came to, and the decision on it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from unlabel.errors import ForgetError
+
+if TYPE_CHECKING:
+    from unlabel.forget.protocol import Run
+
+
+@dataclass(frozen=True)
+class Change:
+    """A figure before and after."""
+
+    before: float | None
+    after: float | None
+
+
+@dataclass(frozen=True)
+class Result:
+    """What forgetting came to, before anybody decided on it.
+
+    retained_accuracy   on test rows of labels that stay (D_r)
+    forgotten_accuracy  on test rows of the forgotten labels (y_u); for people, on their own rows
+    confidence          mean probability of the people's old labels, None for whole labels
+    seconds             from the first to the last message: choosing samples and forgetting,
+                        without the measurements here and without staging
+    transcript_bytes    both ways, over all parties, of choosing samples and forgetting
+    tells_partners      what the method tells the passive parties beyond what training does
+    cover               rows among which people were asked for, 0 for whole labels
+    control             whether nothing was to be learned, so that it cannot be committed
+    still_known         whether more than a twentieth of the labels' test rows still go by them
+    mode                what the request was to the partners: open, deep or hidden
+    failed              why an outcome is no use, where a hidden request says so only here
+    privacy             the accountant's figures, None where nothing is proved; under `total` those
+                        of all hidden requests so far
+    drift_share         share of the fall of y_u that the same run at rate 0 has too
+    warning             what is odd about the public set, empty where nothing is
+    public_agreement    share of the public samples that the model called by their label before
+    """
+
+    request: str
+    method: str
+    settings: dict[str, Any]
+    labels: tuple[str, ...]
+    people: int
+    steps: int
+    seconds: float
+    retained_accuracy: Change
+    forgotten_accuracy: Change
+    confidence: Change | None
+    transcript_bytes: int
+    few_shot: int
+    retained_samples: int
+    public: str
+    disclosed: bool
+    suspects: tuple[dict[str, Any], ...]
+    duplicates: int
+    drift_share: float | None
+    tells_partners: str
+    cover: int
+    control: bool
+    still_known: bool
+    mode: str
+    failed: str
+    privacy: dict[str, Any] | None
+    warning: str = ""
+    public_agreement: float | None = None
+
+
+class Outcome:
+    """What a request made, staged with every party until somebody decides.
+
+    Figures stand in `result`; `commit` makes the new weights everybody's, `rollback` drops them.
+    It holds no weights: those from before are in the run's versions, and go with a purge.
+    """
+
+    def __init__(self, result: Result, run: Run) -> None:
+        self.result = result
+        self.staged = True
+        self._run = run
+
+    def commit(self, *, force: bool = False) -> None:
+        """Make it everybody's model; where the labels are still predicted, only by `force`."""
+        self._expect_staged()
+        self._run.commit(self.result.request, force=force)
+        self.staged = False
+
+    def rollback(self) -> None:
+        """Drop it; every party is as it was before the request."""
+        self._expect_staged()
+        self._run.rollback(self.result.request)
+        self.staged = False
+
+    def _expect_staged(self) -> None:
+        if not self.staged:
+            raise ForgetError("Nothing is staged: this outcome was decided on already.")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the figures as plain data."""
+        return {**asdict(self.result), "staged": self.staged}
+
+    def __repr__(self) -> str:
+        result = self.result
+        subject = f"{result.people} people" if result.people else ", ".join(result.labels)
+        return (
+            f"<Outcome of request {result.request}: {result.method}, {subject or 'nothing'}; "
+            f"accuracy on what is forgotten {_points(result.forgotten_accuracy)}, on the rest "
+            f"{_points(result.retained_accuracy)}; {'staged' if self.staged else 'decided'}>"
+        )
+
+
+def _points(change: Change) -> str:
+    before, after = ("-" if v is None else f"{v:.1%}" for v in (change.before, change.after))
+    return f"{before} -> {after}"

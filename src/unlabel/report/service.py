@@ -1,0 +1,141 @@
+"""The papers of a run: the page of its last audit, and the certificate of a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from jinja2 import TemplateError
+
+from unlabel.audit import Verdict
+from unlabel.audit.service import AUDIT, NEXT_FOR_PEOPLE, PEOPLE
+from unlabel.data import ACTIVE
+from unlabel.errors import ForgetError, RunError, UnlabelError
+from unlabel.files import write_atomically, writing
+from unlabel.forget import Run, read_ledgers
+from unlabel.party import LedgerEntry
+from unlabel.party.checkpoint import staged_facts
+from unlabel.report.certificate import AnnexWish, issue
+from unlabel.report.page import page
+from unlabel.report.reading import purge_times, read_verdict, state_since
+
+REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report that was written.
+
+    path     of the page
+    verdict  that it shows
+    trouble  what could not be read for it, empty where all could
+    """
+
+    path: Path
+    verdict: Verdict
+    trouble: str
+
+
+def write_report(folder: Path, parties: Sequence[str], target: Path | None = None) -> Report:
+    """Write the page of a run's last audit; no data and no model is opened for it.
+
+    parties  whose ledgers lie in the folder, beside the active party's
+    """
+    target, audit = target or folder / REPORT, folder / ACTIVE / AUDIT
+    ledgers: Mapping[str, list[LedgerEntry]] = {}
+    trouble = ""
+    try:
+        ledgers = read_ledgers(folder, parties)
+    except UnlabelError as error:
+        trouble = f"What became of the request since, and of older weights, is not known: {error}"
+    if not audit.exists():
+        _expect_labels(folder, ledgers.get(ACTIVE, []))
+    verdict = read_verdict(audit)
+    # It may have been decided on since it was audited.
+    state = state_since(ledgers.get(ACTIVE, []), verdict.request, verdict.state)
+    verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
+    try:
+        text = page(verdict, purged, trouble)
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        TemplateError,
+    ) as e:
+        # The outer form was right, something within it was not.
+        raise RunError(
+            f"'{audit}' is not what `unlabel audit` writes ({type(e).__name__}: {e}); run "
+            f"`unlabel audit` again."
+        ) from e
+    # It names what was forgotten, so nobody else is to read it.
+    write_atomically(target, text.encode(), mode=0o600)
+    return Report(target, verdict, trouble)
+
+
+def _expect_labels(folder: Path, entries: Sequence[LedgerEntry]) -> None:
+    """Raise where the last request is about people, of which there will never be an audit."""
+    waiting = staged_facts(folder / ACTIVE)
+    if waiting is not None:
+        note, state = waiting.get("note", {}), "staged"
+    else:
+        note = next((e.note for e in reversed(entries) if e.event == "commit"), {})
+        state = "committed"
+    if "people" in note:
+        raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[state]}")
+
+
+@dataclass(frozen=True)
+class Certified:
+    """A certificate that was written.
+
+    path           of the certificate; `annex` of the sealed annex, None without an auditor
+    body           what the active party signed
+    newly_trusted  public keys of parties that were met for the first time, by party
+    passing        whether the keys are gone with this process
+    """
+
+    path: Path
+    annex: Path | None
+    body: Mapping[str, Any]
+    newly_trusted: Mapping[str, str]
+    passing: bool
+
+
+def certify(
+    run: Run,
+    target: Path | None = None,
+    *,
+    request: str | None = None,
+    received: date | None = None,
+    annex: AnnexWish | None = None,
+    passing: bool = False,
+) -> Certified:
+    """Have every party sign what it did for a request, and write the certificate."""
+    target = target or run.folder / CERTIFICATE
+    trust = run.config.trust
+    issued = issue(
+        run.active, request=request, received=received, trust=trust, annex=annex, passing=passing
+    )
+    beside = target.with_suffix(".annex")
+    # The annex first: a certificate never names one that is not there.
+    if issued.annex is not None:
+        write_atomically(beside, issued.annex, mode=0o600)
+    else:
+        with writing(beside):
+            beside.unlink(missing_ok=True)  # of an earlier certificate
+    text = json.dumps(issued.certificate, indent=1) + "\n"
+    write_atomically(target, text.encode())
+    met = {party: key for party, key in issued.keys.items() if party not in trust}
+    return Certified(
+        path=target,
+        annex=beside if issued.annex is not None else None,
+        body=issued.certificate["certificate"],
+        newly_trusted=met,
+        passing=passing,
+    )

@@ -1,0 +1,84 @@
+"""Check a certificate against files: its annex, the keys that are trusted, the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from unlabel.configfile import read_config, read_run_config, read_yaml
+from unlabel.errors import DataError, SettingsError
+from unlabel.report import verify as checking
+from unlabel.report.annex import read_annex_key
+from unlabel.report.checks import Checks
+from unlabel.train.config import check_trust
+
+
+def verify(
+    certificate: str | Path,
+    *,
+    run: str | Path | None = None,
+    annex: str | Path | None = None,
+    annex_key: str | Path | None = None,
+    trust: str | Path | Mapping[str, str] | None = None,
+) -> Checks:
+    """Check a certificate offline; every fault is named, and what was not checked.
+
+    run        folder of the run, to look at ledgers and weights
+    annex      the sealed annex; the one beside the certificate if there is any
+    annex_key  the auditor's private key, to open the annex
+    trust      the parties' public keys by name, or a YAML file with them; the run's own by default
+    """
+    path = Path(certificate)
+    folder = None if run is None else Path(run)
+    beside = path.with_suffix(".annex") if annex is None else Path(annex)
+    text = _read(path)
+    sealed = _read(beside) if annex is not None or beside.exists() else None
+    return checking.verify(
+        text,
+        path.name,
+        trust=_anchors(trust, folder),
+        parties=_parties(trust, folder),
+        annex=sealed,
+        annex_key=None if annex_key is None else read_annex_key(Path(annex_key)),
+        run=folder,
+    )
+
+
+def _anchors(
+    trust: str | Path | Mapping[str, str] | None, run: Path | None
+) -> Mapping[str, str] | None:
+    """Return the trusted keys: those given, of a file, or of the run's configuration if any."""
+    if trust is None:
+        return (read_run_config(run).trust or None) if run is not None else None
+    if isinstance(trust, Mapping):
+        check_trust(trust)
+        return trust
+    found = read_yaml(Path(trust))
+    if isinstance(found, dict) and isinstance(found.get("trust"), dict):
+        found = found["trust"]
+    elif not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        found = None  # a whole configuration without keys, or something else altogether
+    if not found:
+        raise SettingsError(f"'{trust}' has no `trust` with a public key a party.")
+    anchors = {str(party): str(key) for party, key in found.items()}
+    check_trust(anchors)
+    return anchors
+
+
+def _parties(trust: str | Path | Mapping[str, str] | None, run: Path | None) -> set[str]:
+    """Return all parties that the given configurations name; keys alone name none."""
+    found: set[str] = set()
+    if run is not None:
+        found |= set(read_run_config(run).party_names())
+    if isinstance(trust, str | Path):
+        raw = read_yaml(Path(trust))
+        if isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
+            found |= set(read_config(Path(trust)).party_names())
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
