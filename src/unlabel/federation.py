@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import nn
@@ -74,6 +74,7 @@ from unlabel.train.settings import check_batch
 
 if TYPE_CHECKING:
     from unlabel.audit import Verdict
+    from unlabel.operate.connect import RemoteFederation
     from unlabel.report.certificate import AnnexWish
     from unlabel.report.service import Certified, Report
 
@@ -262,7 +263,7 @@ class Federation:
         return federation
 
     @staticmethod
-    def connect(kit: str | Path, **options: Any) -> Federation:
+    def connect(kit: str | Path, **options: Any) -> RemoteFederation:
         """Connect to a federation between organisations, from the kit of its active party.
 
         The same object, with recovery inside every verb: where a party gets lost, another job is
@@ -279,7 +280,7 @@ class Federation:
     def close(self) -> None:
         """End the connection to other parties; in one process there is nothing to end."""
 
-    def __enter__(self) -> Federation:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -11,8 +11,8 @@ from unlabel.audit.probing import LinearProbe
 from unlabel.audit.rank import Rank
 from unlabel.audit.revival import Revival
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten
 from unlabel.models.tops import Top
+from unlabel.train import Forgotten
 
 LABELS = (3,)
 

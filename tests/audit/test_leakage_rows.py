@@ -13,6 +13,7 @@ from unlabel.audit.nearest_members import member_leak, nearest_members, singled_
 from unlabel.audit.view import Held, View, heard_of, hold, listening
 from unlabel.bench.measures import key_of, read_method
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 from unlabel.wire import Embed, Gradients, Message, Tune
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -176,12 +177,14 @@ def forgotten(federation: Federation, method: str, labels: list[int]) -> dict[st
     with listening(federation.active) as listener:
         outcome = federation.forget(
             labels,
-            method=read_method(method),
-            few_shot=8,
-            retained=3,
-            wreck=True,
-            drift=False,
-            key=key_of(method, labels),
+            settings=ForgetSettings(
+                method=read_method(method),
+                few_shot=8,
+                retained=3,
+                allow_collapse=True,
+                measure_drift=False,
+                key=key_of(method, labels),
+            ),
         )
     found = {
         name: View(name, tuple(listener.heard[name]), before[name], hold(party, before[name]))

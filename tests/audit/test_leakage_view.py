@@ -13,6 +13,7 @@ from unlabel.audit.party_files import files_view, mentions, walk
 from unlabel.audit.view import Held, View, from_transcript, heard_of, hold, listening
 from unlabel.errors import DataError
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 from unlabel.wire import Embed, Gradients, Message, Recorder, Tune
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -80,7 +81,9 @@ def test_a_listener_hears_what_a_recorder_keeps(digits: Federation) -> None:
     digits.active.transport = recorder
     try:
         with listening(digits.active) as listener:
-            digits.forget([3], method="renormalise", few_shot=6, retained=2).rollback()
+            digits.forget(
+                [3], settings=ForgetSettings(method="renormalise", few_shot=6, retained=2)
+            ).rollback()
     finally:
         digits.active.transport = plain
     held = hold(digits.passives["passive-1"])
@@ -117,7 +120,9 @@ def test_a_party_computes_its_embeddings_itself(digits: Federation) -> None:
     assert torch.equal(held.embeddings["main"], digits.active.embeddings(rows)[0])
     assert hold(party, held) is held
     with listening(digits.active) as listener:
-        outcome = digits.forget([1], method="renormalise", few_shot=6, retained=2)
+        outcome = digits.forget(
+            [1], settings=ForgetSettings(method="renormalise", few_shot=6, retained=2)
+        )
     now = hold(party, held)
     outcome.rollback()
     assert now is not held

@@ -12,7 +12,7 @@ from unlabel.audit import MEASURES, Seen, look
 from unlabel.audit.compare import compare
 from unlabel.audit.gate import judge, level_of
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten
+from unlabel.forget import ForgetSettings, Forgotten
 from unlabel.train import AuditSettings, assemble, load_holdings
 
 LABELS = (3,)
@@ -30,7 +30,7 @@ def models() -> dict[str, Seen]:
     federation.train()
     found = {"original": sight(federation)}
     found["mask"] = found["original"].masked(LABELS)
-    outcome = federation.forget(LABELS, key="2a" * 32)
+    outcome = federation.forget(LABELS, settings=ForgetSettings(key="2a" * 32))
     assert outcome.result.method == "hidden"
     found["default"] = sight(federation)
     return found

@@ -32,8 +32,8 @@ from unlabel.bench.paper_recipes import lambdas, modules
 from unlabel.bench.paper_tables import printed_lambda, printed_leakage
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES
-from unlabel.erasure import DEFAULT_METHOD
 from unlabel.errors import DataError, SettingsError
+from unlabel.forget.settings import DEFAULT_METHOD
 from unlabel.words import parse_settings
 
 __all__ = ["one_thread"]  # a fixture for every test here

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from unlabel import erasure
 from unlabel.bench.public_noise import PublicNoiseSettings, make_wrong, run, says, summary, table
 from unlabel.bench.registry import BENCHES
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
-from unlabel.forget import PublicSet
+from unlabel.forget import ForgetSettings, PublicSet, plan
 
 #: Twenty samples of each of five labels; a sample's row says its true label.
 ROWS = torch.arange(100)
@@ -89,7 +88,7 @@ def test_suspects_are_counted_as_the_model_itself_would_count_them() -> None:
         "digits", model="convnet", epochs=2, batch=128, lr=0.05, public=0, seed=0
     )
     federation.train()
-    task, _ = erasure.plan(federation, labels=[3], few_shot=12)
+    task, _ = plan(federation, labels=[3], settings=ForgetSettings(few_shot=12))
     public = make_wrong(task.public, 3, 0.4, "any", count=10, keep=3, seed=0)
     p = federation.active.logits(public.rows).softmax(1)
     doubted = p[torch.arange(len(public)), public.labels] < 0.1

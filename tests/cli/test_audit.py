@@ -21,10 +21,11 @@ import torch
 from cli.command_line import contents, nothing_written, one_thread, unlabel
 from torch import Tensor
 
-from unlabel import Federation, auditing, erasure
+from unlabel import Federation
 from unlabel.audit import MEASURES, compare
 from unlabel.audit.view import Heard, heard_of
 from unlabel.errors import ForgetError
+from unlabel.forget import ForgetSettings, service
 from unlabel.wire import LocalTransport, Message
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -61,7 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def stage(run: Path, *labels: int, method: str = "hidden") -> Federation:
     """Have labels forgotten and staged; return the federation that did it."""
     federation = Federation.open(run)
-    federation.forget(list(labels or (3,)), method=method, key=KEY)
+    federation.forget(list(labels or (3,)), settings=ForgetSettings(method=method, key=KEY))
     return federation
 
 
@@ -227,7 +228,7 @@ def test_the_audit_asks_the_same_whatever_was_forgotten(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(other: Path) -> None:
-        erasure.dummy(Federation.open(other))
+        service.dummy(Federation.open(other))
 
     def commit(other: Path) -> None:
         unlabel("commit", other, "--force")
@@ -317,7 +318,7 @@ def test_a_method_that_moves_the_bottoms_shows_which_rows(run: Path) -> None:
 
 def last_commit(run: Path) -> dict[str, Any]:
     """Return what the active party's ledger notes of the last commit."""
-    entries = erasure.ledgers(Federation.open(run))["active"]
+    entries = Federation.open(run).ledger()["active"]
     return [entry.note for entry in entries if entry.event == "commit"][-1]
 
 
@@ -334,7 +335,7 @@ def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Pa
     assert "'deep' is demanded" in unlabel("commit", run).sentence
     assert unlabel("commit", run, "--force").code == 0
     assert last_commit(run)["audit"] == {"level": "top", "demanded": "deep", "forced": True}
-    passive = erasure.ledgers(Federation.open(run))["passive-1"]
+    passive = Federation.open(run).ledger()["passive-1"]
     assert not any("audit" in entry.note for entry in passive)
     assert unlabel("keys", "auditor", "--out", "keys").code == 0
     assert unlabel("certificate", run, "--auditor-key", "keys/auditor.pub").code == 0

@@ -16,7 +16,6 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from forget.one_piece import federation
 from forget.partner_view import expect_same_view, view, watch
 
-from unlabel import erasure
 from unlabel.cli.slots import run_slot
 from unlabel.errors import RunError
 from unlabel.federation import Federation
@@ -63,7 +62,7 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
     fed = Federation.open(run)
     assert fed.forgotten.labels == (3, 5, 6)
     assert fed.evaluate().accuracy_on([3, 5, 6]) == 0.0
-    books = erasure.ledgers(fed)
+    books = fed.ledger()
     assert [e.event for e in books["passive-1"]] == ["commit", "purge"] * 5
     own = [e.event for e in books["active"] if e.event != "purge"]
     assert own == ["commit", "rollback", "rollback", "commit", "rollback"]
@@ -110,7 +109,7 @@ def test_an_interruption_ends_the_slots_between_two_of_them(run: Path) -> None:
     found = json.loads(out)
     assert (len(found["slots"]), found["stopped"]) == (1, True)
     assert "Stopped after 1 of 3 slots." in err
-    assert erasure.recover(Federation.open(run)) == "nothing to recover"
+    assert Federation.open(run).recover() == "nothing to recover"
 
 
 def test_partners_cannot_tell_slots_apart(tmp_path: Path) -> None:

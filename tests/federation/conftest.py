@@ -28,7 +28,7 @@ from unlabel.align.psi import watch_nothing
 from unlabel.data import ACTIVE
 from unlabel.link import links_folder
 from unlabel.operate import rules
-from unlabel.operate.connect import _opened, connected, keep_table
+from unlabel.operate.connect import _opened, keep_table
 from unlabel.operate.house import open_house
 from unlabel.operate.kit import Kit
 from unlabel.operate.neighbours import Neighbours, free_port
@@ -90,7 +90,7 @@ def lift_rules(kit: Path) -> None:
 @pytest.fixture(scope="session")
 def provisioned_course(running: Running) -> Course:
     """What the course of events makes of parties in processes of their own, over mutual TLS."""
-    with connected(running.kits[ACTIVE], resume=True) as federation:
+    with Federation.connect(running.kits[ACTIVE], resume=True) as federation:
         return run_course(federation, homes_of(running.kits))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from unlabel import Federation
 from unlabel.data import ACTIVE
+from unlabel.forget import ForgetSettings
 from unlabel.operate.kit import PARTY, Kit
 from unlabel.operate.partyfile import read_party
 from unlabel.operate.provision import provision
@@ -91,11 +92,14 @@ def run_course(federation: Federation, homes: Mapping[str, Path]) -> Course:
     """Train, forget one label so that nobody can tell, and another so that all bottoms move."""
     federation.train()
     course = {"trained": weights(homes)}
-    federation.forget([LABELS[1]], key=KEY).commit(force=True)
+    federation.forget([LABELS[1]], settings=ForgetSettings(key=KEY)).commit(force=True)
     course["hidden"] = weights(homes)
-    federation.forget([LABELS[2]], method="ascent", key=KEY, reveal=True, wreck=True).commit(
-        force=True
-    )
+    federation.forget(
+        [LABELS[2]],
+        settings=ForgetSettings(
+            method="ascent", key=KEY, allow_disclosure=True, allow_collapse=True
+        ),
+    ).commit(force=True)
     course["ascent"] = weights(homes)
     return course
 

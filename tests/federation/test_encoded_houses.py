@@ -16,7 +16,7 @@ from unlabel.data import ACTIVE
 from unlabel.data.encoding import FILE, Encoding, kept_encoding
 from unlabel.data.marks import Column
 from unlabel.operate import connect
-from unlabel.operate.connect import connected, keep_table
+from unlabel.operate.connect import keep_table
 from unlabel.operate.house import House, keep_unsettled, open_house, settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.provision import provision
@@ -112,7 +112,7 @@ def test_a_house_encodes_as_a_run_in_one_process_and_keeps_it_to_itself(
     other = tmp_path / "other.csv"
     other.write_text("id,ward,state\np1,7,dingo\np2,7,dingo\np3,8,dingo\n")
     open_house(kits["clinic"], other)
-    with near(kits, tables), connected(kits[ACTIVE].folder, resume=True) as federation:
+    with near(kits, tables), Federation.connect(kits[ACTIVE].folder, resume=True) as federation:
         federation.train()
         expected = federation.predict()
         new = federation.predict(tables={ACTIVE: tmp_path / "new.csv"})
@@ -134,7 +134,7 @@ def test_a_house_encodes_as_a_run_in_one_process_and_keeps_it_to_itself(
     # The clinic gets people of another category later; what was trained stays readable.
     with tables["clinic"].open("a") as file:
         file.write("p900,9,wombat\n")
-    with near(kits, tables) as house, connected(kits[ACTIVE].folder) as federation:
+    with near(kits, tables) as house, Federation.connect(kits[ACTIVE].folder) as federation:
         assert np.array_equal(federation.predict().probabilities, expected.probabilities)
         again = federation.predict(tables={ACTIVE: tmp_path / "new.csv"})
         width = house.party.bottom.tables["main"].shape

@@ -24,8 +24,9 @@ from unlabel import erasure
 from unlabel.cli.main import app
 from unlabel.data import ACTIVE
 from unlabel.errors import PartyLost, SettingsError
+from unlabel.forget import ForgetSettings
 from unlabel.operate import connect, standin
-from unlabel.operate.connect import FarFederation, connected, keep_table
+from unlabel.operate.connect import RemoteFederation, keep_table
 from unlabel.operate.house import House, open_house
 from unlabel.operate.kit import Kit
 from unlabel.operate.provision import provision
@@ -116,7 +117,10 @@ def train_in(folder: Path, missing: str) -> None:
         encoding="utf-8",
     )
     provision(file, folder / "kits")
-    with near(Scene(folder)) as scene, connected(scene.kit.folder, resume=True) as federation:
+    with (
+        near(Scene(folder)) as scene,
+        Federation.connect(scene.kit.folder, resume=True) as federation,
+    ):
         federation.train()
 
 
@@ -144,7 +148,7 @@ def scene(trained: Path, tmp_path: Path) -> Iterator[Scene]:
         yield made
 
 
-def kept_rows_mean(scene: Scene, federation: FarFederation, party: str) -> Tensor:
+def kept_rows_mean(scene: Scene, federation: RemoteFederation, party: str) -> Tensor:
     """Return the mean embedding of the rows that are trained on, worked out from the files."""
     gone = federation.forgotten.labels
     rows = federation.holdings.rows.train
@@ -159,7 +163,7 @@ def test_after_training_the_mean_of_each_partys_embeddings_is_kept_for_its_owner
     found = standin.read(scene.kit.home)
     assert found is not None
     assert os.stat(scene.file).st_mode & 0o777 == 0o600
-    with connected(scene.kit.folder) as federation:
+    with Federation.connect(scene.kit.folder) as federation:
         assert found.version == federation.version
         for party in PASSIVE:
             expected = kept_rows_mean(scene, federation, party)
@@ -167,11 +171,11 @@ def test_after_training_the_mean_of_each_partys_embeddings_is_kept_for_its_owner
 
 
 def test_predictions_without_a_party_use_its_mean_and_say_so(scene: Scene) -> None:
-    with connected(scene.kit.folder) as federation:
+    with Federation.connect(scene.kit.folder) as federation:
         mean = kept_rows_mean(scene, federation, "loan")
     scene.down.add("loan")
-    with connected(scene.kit.folder, fewer=True) as federation:
-        found = federation.lasting(federation.predict)
+    with Federation.connect(scene.kit.folder, fewer=True) as federation:
+        found = federation.with_recovery(federation.predict)
         ids = [str(one) for one in found.ids]
         shop = scene.embeddings("shop", scene.features("shop", ids))
         with torch.no_grad():
@@ -185,13 +189,13 @@ def test_predictions_without_a_party_use_its_mean_and_say_so(scene: Scene) -> No
 
 
 def test_a_party_that_dies_while_it_is_asked_is_done_without(scene: Scene) -> None:
-    with connected(scene.kit.folder, fewer=True) as federation:
-        assert federation.lasting(federation.predict).without == ()
+    with Federation.connect(scene.kit.folder, fewer=True) as federation:
+        assert federation.with_recovery(federation.predict).without == ()
         scene.down.add("shop")
-        assert federation.lasting(federation.predict).without == ("shop",)
+        assert federation.with_recovery(federation.predict).without == ("shop",)
         scene.down.clear()
         scene.down.add("loan")
-        assert federation.lasting(federation.predict).without == ("loan",)
+        assert federation.with_recovery(federation.predict).without == ("loan",)
 
 
 @pytest.mark.parametrize(
@@ -204,11 +208,11 @@ def test_a_party_that_dies_while_it_is_asked_is_done_without(scene: Scene) -> No
     ],
 )
 def test_nothing_but_a_prediction_goes_on_without_a_party(
-    scene: Scene, act: Callable[[FarFederation], object]
+    scene: Scene, act: Callable[[RemoteFederation], object]
 ) -> None:
     scene.down.add("loan")
     with (
-        connected(scene.kit.folder, fewer=True) as federation,
+        Federation.connect(scene.kit.folder, fewer=True) as federation,
         pytest.raises(PartyLost, match="loan"),
     ):
         act(federation)
@@ -216,8 +220,10 @@ def test_nothing_but_a_prediction_goes_on_without_a_party(
 
 def test_a_commit_renews_the_means_without_what_was_forgotten(scene: Scene) -> None:
     before = standin.read(scene.kit.home)
-    with connected(scene.kit.folder) as federation:
-        federation.forget([LABELS[1]], method="ascent", key=KEY, wreck=True).commit(force=True)
+    with Federation.connect(scene.kit.folder) as federation:
+        federation.forget(
+            [LABELS[1]], settings=ForgetSettings(method="ascent", key=KEY, allow_collapse=True)
+        ).commit(force=True)
         # Rows of the label still lie in the table, so the mean of all would be another.
         expected = kept_rows_mean(scene, federation, "shop")
     found = standin.read(scene.kit.home)
@@ -230,8 +236,10 @@ def test_a_commit_renews_the_means_without_what_was_forgotten(scene: Scene) -> N
 
 def test_a_request_that_only_waits_leaves_the_means_as_they_are(scene: Scene) -> None:
     before = scene.file.read_bytes()
-    with connected(scene.kit.folder) as federation:
-        federation.forget([LABELS[1]], method="ascent", key=KEY, wreck=True)
+    with Federation.connect(scene.kit.folder) as federation:
+        federation.forget(
+            [LABELS[1]], settings=ForgetSettings(method="ascent", key=KEY, allow_collapse=True)
+        )
     assert scene.file.read_bytes() == before
 
 
@@ -243,7 +251,7 @@ def test_means_of_other_weights_go_before_anything_else_is_done(scene: Scene) ->
         {**vars(found), "parties": {**found.parties, "shop": "0" * 64}},
     ):
         standin.StandIns(**old).write(scene.kit.home)
-        with connected(scene.kit.folder):
+        with Federation.connect(scene.kit.folder):
             assert not scene.file.exists()
         assert standin.read(scene.kit.home) is not None
 
@@ -255,7 +263,7 @@ def test_means_of_other_weights_do_not_stand_in(scene: Scene) -> None:
     scene.down.add("loan")
     with (
         pytest.raises(PartyLost, match=r"'loan' is down, and no mean of its newest embeddings"),
-        connected(scene.kit.folder, fewer=True),
+        Federation.connect(scene.kit.folder, fewer=True),
     ):
         pass
 
@@ -268,7 +276,10 @@ def test_where_the_parties_agreed_to_refuse_no_mean_is_kept_and_the_party_is_nam
     with near(Scene(tmp_path)) as scene:
         assert not scene.file.exists()
         scene.down.add("loan")
-        with pytest.raises(PartyLost, match="'loan'"), connected(scene.kit.folder, fewer=True):
+        with (
+            pytest.raises(PartyLost, match="'loan'"),
+            Federation.connect(scene.kit.folder, fewer=True),
+        ):
             pass
 
 
@@ -279,7 +290,7 @@ def test_new_people_are_found_in_every_partys_own_table(scene: Scene, tmp_path: 
     held = [set(pd.read_csv(scene.tables[party])["id"]) for party in PASSIVE]
     known = sorted(one for one in asked if all(one in own for own in held))
     assert 0 < len(known) < len(NEW)  # some parties lack some of them
-    with connected(scene.kit.folder) as federation:
+    with Federation.connect(scene.kit.folder) as federation:
         found = federation.predict(tables={ACTIVE: new})
         parts = [scene.embeddings(p, scene.features(p, known)) for p in PASSIVE]
         with torch.no_grad():
@@ -321,13 +332,16 @@ def test_the_command_marks_what_it_answers_without_a_party(scene: Scene, tmp_pat
 def test_what_a_federation_cannot_predict_is_refused(
     scene: Scene, given: dict[str, object], words: str
 ) -> None:
-    with connected(scene.kit.folder) as federation, pytest.raises(SettingsError, match=words):
+    with (
+        Federation.connect(scene.kit.folder) as federation,
+        pytest.raises(SettingsError, match=words),
+    ):
         federation.predict(**given)  # type: ignore[arg-type]
 
 
 def test_files_of_public_samples_are_refused_in_a_federation(scene: Scene, tmp_path: Path) -> None:
     with (
-        connected(scene.kit.folder) as federation,
+        Federation.connect(scene.kit.folder) as federation,
         pytest.raises(SettingsError, match="rows set aside before training"),
     ):
-        federation.forget([LABELS[1]], public=tmp_path / "public.csv")
+        federation.forget([LABELS[1]], settings=ForgetSettings(public=tmp_path / "public.csv"))

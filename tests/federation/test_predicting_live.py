@@ -13,7 +13,6 @@ from federation.small_houses import PARTIES, person, write_tables
 
 from unlabel.data import ACTIVE
 from unlabel.operate import courier
-from unlabel.operate.connect import connected
 from unlabel.operate.neighbours import Neighbours, free_port
 from unlabel.operate.provision import provision
 
@@ -52,13 +51,13 @@ def test_new_people_are_predicted_without_a_party_that_was_ended(
     kits = {name: made[name] for name in PARTIES}
     with Neighbours(kits, write_tables(tmp_path)) as neighbours:
         wait_for(port)
-        with connected(kits[ACTIVE], resume=True) as federation:
-            federation.lasting(federation.train)
+        with Federation.connect(kits[ACTIVE], resume=True) as federation:
+            federation.with_recovery(federation.train)
         loan = neighbours.processes["loan"]
         loan.send_signal(signal.SIGTERM)
         loan.wait(timeout=30)
-        with connected(kits[ACTIVE], fewer=True) as federation:
-            found = federation.lasting(lambda: federation.predict(tables={ACTIVE: new}))
+        with Federation.connect(kits[ACTIVE], fewer=True) as federation:
+            found = federation.with_recovery(lambda: federation.predict(tables={ACTIVE: new}))
     assert found.without == ("loan",)
     assert 1 <= found.unknown < 10
     assert len(found.ids) == 31 - found.unknown

@@ -25,6 +25,7 @@ from typing import Any
 import torch
 
 from unlabel import Federation, erasure
+from unlabel.forget import ForgetSettings
 from unlabel.forget.renormalise import Renormalise
 from unlabel.party import PassiveParty
 from unlabel.wire import Message, kind_of
@@ -39,9 +40,9 @@ FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "c
 def run_verb(federation: Federation, verb: str, label: str) -> object:
     """Do to a run what a person would."""
     if verb == "forget":
-        return federation.forget([label], method=METHOD, key=KEY)
+        return federation.forget([label], settings=ForgetSettings(method=METHOD, key=KEY))
     verbs: dict[str, Callable[[Federation], object]] = {
-        "commit": lambda federation: erasure.commit(federation, force=True),
+        "commit": lambda federation: federation.commit(force=True),
         "rollback": erasure.rollback,
         "purge": erasure.purge,
         "recover": erasure.recover,

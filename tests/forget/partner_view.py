@@ -12,7 +12,6 @@ from typing import Any
 
 from torch import Tensor
 
-from unlabel import erasure
 from unlabel.federation import Federation
 from unlabel.wire import Message, Transport, encode, kind_of
 from unlabel.wire.messages import PLAIN, tensors_of
@@ -76,7 +75,7 @@ def view(federation: Federation, watched: Watched) -> dict[str, Any]:
             found[f"{name}/versions"] = [*zip(store.versions(), digests, strict=True)]
             found[f"{name}/staged"] = store.staged.versions()
     if federation.folder is not None:
-        for name, entries in erasure.ledgers(federation).items():
+        for name, entries in federation.ledger().items():
             if name != "active":
                 found[f"{name}/ledger"] = [
                     (e.index, e.event, {k: _known(k, v) for k, v in e.note.items()})

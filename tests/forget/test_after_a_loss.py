@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.errors import CheckpointError, PartyLost
-from unlabel.forget import noisy_request
+from unlabel.forget import ForgetSettings, noisy_request, plan, service
 from unlabel.forget.hidden import Hidden
 from unlabel.report.certificate import issue
 from unlabel.wire import Attest, Describe, Embed, Message, Rollback, Stage
@@ -29,7 +29,7 @@ def trained(tmp_path: Path) -> Federation:
 
 
 def test_a_label_that_was_forgotten_is_not_learned_again(trained: Federation) -> None:
-    trained.forget([3], mode="open", drift=False).commit()
+    trained.forget([3], settings=ForgetSettings(mode="open", measure_drift=False)).commit()
     # Training goes on after the commit, so the newest version is one of training.
     assert trained.version is not None
     assert trained.folder is not None
@@ -112,11 +112,11 @@ def test_a_request_that_is_repeated_tells_no_second_noisy_row(
     key = "ab" * 32  # as a command draws it, once
     for _ in range(4):
         try:
-            task, request = erasure.plan(trained, labels=[3], key=key)
+            task, request = plan(trained, labels=[3], settings=ForgetSettings(key=key))
             method = Hidden(noise=2.0, moves=2, steps=5)
-            erasure.run_request(trained, task, request, method)
+            service.carry_out(trained, task, request, method)
         except PartyLost:
-            trained.catch_up(afresh=True)
+            trained.refresh(afresh=True)
     assert len(rows) == 4
     assert all(torch.equal(rows[0], row) for row in rows)
 

@@ -14,10 +14,9 @@ from forget.one_piece import TRAIN, federation
 from forget.partner_view import expect_same_view, view, watch
 from torch import Tensor
 
-from unlabel import erasure
 from unlabel.errors import ForgetError, SettingsError
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten, PublicSet, make_anchors, named_by_model
+from unlabel.forget import ForgetSettings, Forgotten, PublicSet, make_anchors, named_by_model, plan
 from unlabel.forget.anchors import ANCHORS, Moments
 from unlabel.forget.fit import Fit
 from unlabel.forget.hidden import Hidden
@@ -120,7 +119,12 @@ def test_with_anchors_the_top_moves_and_no_bottom_does(active_part: bool) -> Non
     before = [_copy(bottom.model_state()) for bottom in bottoms]
     top = _copy(fed.active.top.model_state())
     method = Renormalise(steps=5, until=0.0)
-    outcome = fed.forget([1], method=method, public_from="anchors", few_shot=8, wreck=True)
+    outcome = fed.forget(
+        [1],
+        settings=ForgetSettings(
+            method=method, public_from="anchors", few_shot=8, allow_collapse=True
+        ),
+    )
     for bottom, was in zip(bottoms, before, strict=True):
         after = bottom.model_state()
         assert all(torch.equal(after[name], was[name]) for name in was)
@@ -166,14 +170,16 @@ def test_partners_see_the_same_whatever_is_forgotten(source: str) -> None:
             options: dict[str, Any] = {"public_from": source, "wreck": True, "any_public": True}
             # From all rows: so small a model may name no public sample by some label.
             method = Hidden(steps=20, samples="all")
-            fed.forget([label], method=method, **options).commit(force=True)
+            fed.forget([label], settings=ForgetSettings(method=method, **options)).commit(
+                force=True
+            )
         views.append(view(fed, watched))
     expect_same_view(views[0], views[1], f"two requests with {source}")
 
 
 @pytest.mark.parametrize("source", ["labelled", "pseudo", "anchors"])
 def test_hidden_forgets_from_every_kind_of_public_set(source: str, digits: Federation) -> None:
-    outcome = digits.forget([3], public_from=source)
+    outcome = digits.forget([3], settings=ForgetSettings(public_from=source))
     result = outcome.result
     outcome.rollback()
     assert result.forgotten_accuracy.after == 0
@@ -185,7 +191,7 @@ def test_hidden_forgets_from_every_kind_of_public_set(source: str, digits: Feder
 
 
 def test_pseudo_labels_are_what_the_model_says(digits: Federation) -> None:
-    task, _ = erasure.plan(digits, labels=[3], public_from="pseudo")
+    task, _ = plan(digits, labels=[3], settings=ForgetSettings(public_from="pseudo"))
     rows = digits.holdings.rows.public
     assert torch.equal(task.public.rows, rows)
     assert torch.equal(task.public.labels, digits.active.logits(rows).argmax(1))
@@ -205,8 +211,12 @@ def test_of_many_samples_some_are_taken_at_even_distances(digits: Federation) ->
 def test_a_file_without_labels_is_enough(digits: Federation, tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", x=_images(digits)[:200])
     with pytest.raises(Exception, match="y"):
-        erasure.plan(digits, labels=[3], public=tmp_path / "rows.npz")
-    task, _ = erasure.plan(digits, labels=[3], public=tmp_path / "rows.npz", public_from="pseudo")
+        plan(digits, labels=[3], settings=ForgetSettings(public=tmp_path / "rows.npz"))
+    task, _ = plan(
+        digits,
+        labels=[3],
+        settings=ForgetSettings(public=tmp_path / "rows.npz", public_from="pseudo"),
+    )
     expected = digits.active.logits(torch.arange(200)).argmax(1)
     assert torch.equal(task.public.labels, expected)
 
@@ -222,14 +232,14 @@ def test_what_cannot_be_is_refused(
     digits: Federation, options: dict[str, Any], error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
-        erasure.plan(digits, labels=[3], **options)
+        plan(digits, labels=[3], settings=ForgetSettings(**options))
 
 
 def test_people_are_held_against_labels_that_are_known(digits: Federation) -> None:
     someone = str(digits.holdings.ids[int(digits.holdings.rows.train[0])])
     for source in ("pseudo", "anchors"):
         with pytest.raises(ForgetError, match="leave --public-from out"):
-            erasure.plan(digits, ids=[someone], public_from=source)
+            plan(digits, ids=[someone], settings=ForgetSettings(public_from=source))
 
 
 # --- a public set that does not fit -------------------------------------------------------------
@@ -285,15 +295,22 @@ def test_noise_for_a_public_set_is_refused_unless_it_is_asked_for(
     before = _copy(digits.active.top.model_state())
     for label in (3, 8):
         with pytest.raises(ForgetError, match=r"of the 300 public samples .* guessing among 10 "):
-            digits.forget([label], public=tmp_path / "noise.npz")
+            digits.forget([label], settings=ForgetSettings(public=tmp_path / "noise.npz"))
     after = digits.active.top.model_state()
     assert all(torch.equal(after[name], before[name]) for name in before)
-    outcome = digits.forget([3], public=tmp_path / "noise.npz", any_public=True, wreck=True)
+    outcome = digits.forget(
+        [3],
+        settings=ForgetSettings(
+            public=tmp_path / "noise.npz", any_public=True, allow_collapse=True
+        ),
+    )
     outcome.rollback()
     assert "of another domain" in outcome.result.warning
     assert (outcome.result.public_agreement or 0) < 0.2
     # A method that looks at no public sample does not mind.
-    digits.forget([3], public=tmp_path / "noise.npz", method="mask").rollback()
+    digits.forget(
+        [3], settings=ForgetSettings(public=tmp_path / "noise.npz", method="mask")
+    ).rollback()
 
 
 def test_some_wrong_labels_are_a_warning_with_both_figures(
@@ -302,7 +319,7 @@ def test_some_wrong_labels_are_a_warning_with_both_figures(
     labels = digits.holdings.labels.numpy()[:500].copy()
     labels[::3] = (labels[::3] + 1) % 10
     np.savez(tmp_path / "public.npz", x=_images(digits)[:500], y=labels)
-    outcome = digits.forget([3], public=tmp_path / "public.npz")
+    outcome = digits.forget([3], settings=ForgetSettings(public=tmp_path / "public.npz"))
     outcome.rollback()
     said = digits.active.logits(torch.arange(500)).argmax(1).numpy()
     right = (said == labels).mean()

@@ -30,11 +30,9 @@ from forget.one_piece import (
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from unlabel import erasure
-from unlabel.erasure import Outcome
 from unlabel.errors import ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten, Method, take_back
+from unlabel.forget import ForgetSettings, Forgotten, Method, Outcome, plan, take_back
 from unlabel.forget.amnesiac import Amnesiac
 from unlabel.forget.boundary import Boundary
 from unlabel.forget.delete import Delete
@@ -115,7 +113,12 @@ class Reference:
 
 
 def forget(fed: Federation, labels: Sequence[int], method: Method) -> Outcome:
-    return fed.forget(labels, method=method, few_shot=2, retained=1, key=KEY, wreck=True)
+    return fed.forget(
+        labels,
+        settings=ForgetSettings(
+            method=method, few_shot=2, retained=1, key=KEY, allow_collapse=True
+        ),
+    )
 
 
 # Retraining
@@ -539,7 +542,9 @@ def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
     monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
     at = Reference("table", 2, False, (1,))
     exact = dict(zip((n for n, _ in at.net.named_parameters()), importance(at), strict=True))
-    task, request = erasure.plan(at.fed, labels=[1], few_shot=2, retained=1, key=KEY)
+    task, request = plan(
+        at.fed, labels=[1], settings=ForgetSettings(few_shot=2, retained=1, key=KEY)
+    )
     shots, saved, draws = task.shots(request, Fisher()), at.fed.active.versions.snapshot(), 150
     first = {name: torch.zeros_like(value) for name, value in exact.items()}
     second = copy.deepcopy(first)
@@ -696,7 +701,7 @@ def test_a_commit_drops_what_was_remembered_and_a_rollback_brings_it_back(
     if in_folder:
         newest = [sorted((tmp_path / who).rglob("*.safetensors"))[-1] for who in parties_in(fed)]
         assert not any(key.startswith("moves/") for path in newest for key in load_file(path))
-        erasure.purge(fed)
+        fed.purge()
         assert remembering(tmp_path) == set()
 
 
@@ -744,7 +749,7 @@ def test_a_rest_that_is_called_by_the_forgotten_label_counts_as_destroyed() -> N
     fed.train()
     before = model_states(fed)
     with pytest.raises(ForgetError, match="destroys the rest"):  # 5,120 rows of noise teach label 0
-        fed.forget([0], method=Unsir(), key=KEY)
+        fed.forget([0], settings=ForgetSettings(method=Unsir(), key=KEY))
     expect_same(model_states(fed), before)
 
 
@@ -752,4 +757,6 @@ def test_gradients_show_whom_relabelling_is_about_so_no_request_for_it_is_secret
     fed = federation()
     fed.train()
     with pytest.raises(ForgetError, match="would not be secret"):
-        fed.forget([1], method=Amnesiac(), secret=True, few_shot=2, retained=1)
+        fed.forget(
+            [1], settings=ForgetSettings(method=Amnesiac(), secret=True, few_shot=2, retained=1)
+        )

@@ -14,7 +14,7 @@ from federations import small_holdings
 from torch import Tensor, nn
 
 from unlabel.federation import Federation
-from unlabel.forget import Method
+from unlabel.forget import ForgetSettings, Method, plan
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.mixup_ascent import MixupAscent
 from unlabel.forget.renormalise import Renormalise
@@ -102,17 +102,18 @@ def mixed_loss(
 
 def shots_of(fed: Federation, forgotten: Sequence[int]) -> tuple[Tensor, Tensor, int]:
     """Return the rows, labels and number of forgotten samples that a request will use."""
-    from unlabel import erasure
 
-    task, request = erasure.plan(
-        fed, labels=list(forgotten), few_shot=SHOTS, retained=KEPT, key=KEY
+    task, request = plan(
+        fed, labels=list(forgotten), settings=ForgetSettings(few_shot=SHOTS, retained=KEPT, key=KEY)
     )
     shots = task.shots(request, Renormalise())
     return shots.rows, shots.labels, shots.forgotten
 
 
 def forget(fed: Federation, labels: Sequence[int], method: Method) -> None:
-    fed.forget(labels, method=method, few_shot=SHOTS, retained=KEPT, key=KEY)
+    fed.forget(
+        labels, settings=ForgetSettings(method=method, few_shot=SHOTS, retained=KEPT, key=KEY)
+    )
 
 
 @pytest.mark.parametrize("parties", [1, 2, 4])

@@ -11,7 +11,9 @@ import pytest
 import torch
 from cli.command_line import one_thread
 
-from unlabel import erasure
+from unlabel.forget import service
+from unlabel.forget import plan
+from unlabel.forget import ForgetSettings
 from unlabel.data import load_dataset
 from unlabel.errors import CheckpointError, ForgetError
 from unlabel.federation import Federation
@@ -59,7 +61,7 @@ def test_every_digit_goes_with_default_settings(
     trained: Federation, label: int, method: str | None
 ) -> None:
     before = trained.evaluate()
-    outcome = trained.forget([label], method=method)
+    outcome = trained.forget([label], settings=ForgetSettings(method=method))
     assert outcome.result.method == (method or "hidden")
     after = trained.evaluate()
     outcome.rollback()
@@ -80,7 +82,7 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
 ) -> None:
     fed = train(parties)
     for method in (None, "renormalise"):
-        outcome = fed.forget(labels, method=method)
+        outcome = fed.forget(labels, settings=ForgetSettings(method=method))
         result = outcome.result
         assert result.forgotten_accuracy.after == 0.0
         assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
@@ -89,7 +91,7 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
 
 def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
     before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
-    outcome = trained.forget([4], method=Deep(epochs=8))
+    outcome = trained.forget([4], settings=ForgetSettings(method=Deep(epochs=8)))
     after = trained.passives["passive-1"].bottom.state()
     assert outcome.result.forgotten_accuracy.after == 0.0
     assert (outcome.result.retained_accuracy.after or 0) > 0.95
@@ -102,7 +104,7 @@ def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
 def test_the_control_changes_no_weight(trained: Federation) -> None:
     before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
     head = {k: v.clone() for k, v in trained.active.top.module.head.state_dict().items()}  # type: ignore[union-attr]
-    outcome = trained.forget([4], method="mask")
+    outcome = trained.forget([4], settings=ForgetSettings(method="mask"))
     assert outcome.result.forgotten_accuracy.after == 0.0
     for name, value in trained.passives["passive-1"].bottom.state().items():
         assert name.startswith("optimiser/") or torch.equal(value, before[name])
@@ -113,9 +115,9 @@ def test_the_control_changes_no_weight(trained: Federation) -> None:
 
 
 def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Federation) -> None:
-    drifting = trained.forget([1], method=MixupAscent(lr=2e-7))
+    drifting = trained.forget([1], settings=ForgetSettings(method=MixupAscent(lr=2e-7)))
     drifting.rollback()
-    frozen = trained.forget([1], method=MixupAscent(lr=2e-7, batchnorm="frozen"))
+    frozen = trained.forget([1], settings=ForgetSettings(method=MixupAscent(lr=2e-7, batchnorm="frozen")))
     frozen.rollback()
     # At the paper's rate nothing is learned: frozen changes nothing, and all there is is drift.
     fell = drifting.result.forgotten_accuracy
@@ -129,7 +131,7 @@ def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Fed
 def test_every_ablation_climbs(trained: Federation, samples: str, recovery: bool) -> None:
     lr = 1e-3 if samples == "all" else 3e-4
     method = Ascent(samples=samples, recovery=recovery, lr=lr, batchnorm="frozen")  # type: ignore[arg-type]
-    outcome = trained.forget([1], method=method)
+    outcome = trained.forget([1], settings=ForgetSettings(method=method))
     found = outcome.result.forgotten_accuracy
     outcome.rollback()
     assert (found.after or 0) < (found.before or 0)
@@ -143,7 +145,7 @@ def test_a_rate_that_destroys_the_model_is_stopped_and_rolled_back(trained: Fede
         Ascent(lr=1e6, batchnorm="frozen"),
     ):
         with pytest.raises(ForgetError, match=r"rolled back.*(rates|rate)"):
-            trained.forget([1], method=method)
+            trained.forget([1], settings=ForgetSettings(method=method))
         assert trained.evaluate() == before
 
 
@@ -171,12 +173,12 @@ def test_every_method_says_what_it_is_and_what_it_tells() -> None:
 def test_no_method_stages_a_model_that_lost_the_rest(trained: Federation, method: Method) -> None:
     before = trained.evaluate()
     with pytest.raises(ForgetError, match="rolled back"):
-        trained.forget([1], method=method)
+        trained.forget([1], settings=ForgetSettings(method=method))
     assert trained.evaluate() == before
 
 
 def test_a_control_is_never_committed(trained: Federation) -> None:
-    outcome = trained.forget([1], method="mask")
+    outcome = trained.forget([1], settings=ForgetSettings(method="mask"))
     with pytest.raises(ForgetError, match="a control that forgets nothing"):
         outcome.commit()
     outcome.rollback()
@@ -207,7 +209,7 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
     for _ in range(2):
         recorder = Recorder(plain, keep_tensors=True)
         trained.active.transport = recorder
-        trained.forget([1], method="renormalise", few_shot=5, secret=True).rollback()
+        trained.forget([1], settings=ForgetSettings(method="renormalise", few_shot=5, secret=True)).rollback()
         trained.active.transport = plain
         entries = recorder.transcripts["passive-1"].entries
         asked = [e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"]
@@ -219,14 +221,14 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
 def test_a_secret_request_does_not_use_a_method_that_names_the_rows(trained: Federation) -> None:
     for method in (Deep(), Ascent(samples="all")):
         with pytest.raises(ForgetError, match="would not be secret"):
-            trained.forget([1], method=method, secret=True)
-    trained.forget([1], method=Deep(rows="all"), secret=True).rollback()
+            trained.forget([1], settings=ForgetSettings(method=method, secret=True))
+    trained.forget([1], settings=ForgetSettings(method=Deep(rows="all"), secret=True)).rollback()
 
 
 def test_a_label_forgotten_quickly_can_be_forgotten_in_depth() -> None:
     fed = train()
-    fed.forget([1], method="renormalise").commit()
-    deeper = fed.forget([1], method=Deep(), again=True, robust="drop")
+    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
+    deeper = fed.forget([1], settings=ForgetSettings(method=Deep(), deepen=True, robust="drop"))
     assert not [s for s in deeper.result.suspects if s["label"] == "1"]  # it doubts them all now
     deeper.commit()
     assert fed.forgotten == Forgotten(labels=(1,))
@@ -241,7 +243,7 @@ def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: 
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1], method="renormalise").commit()
+    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
     progress = fed.train()
     assert progress.finished
     again = Federation.open(tmp_path / "run")
@@ -278,7 +280,7 @@ def test_what_was_forgotten_is_refused_the_second_time() -> None:
 
 def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
     fed = train()
-    fed.forget([1], method="renormalise").commit()
+    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
     fed.train(epochs=4)
     found = fed.evaluate()
     assert found.per_label_accuracy[1] == 0.0
@@ -292,7 +294,7 @@ def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> Non
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1], method="renormalise").commit()
+    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
     fed = Federation.open(tmp_path / "run", resume=True)
     assert fed.forgotten == Forgotten(labels=(1,))
     progress = fed.train()
@@ -320,7 +322,7 @@ def test_public_rows_are_set_aside_and_never_trained_on(trained: Federation) -> 
 
 def test_without_rows_aside_training_rows_serve_and_are_said_to_be_disclosed() -> None:
     fed = train(public=0)
-    outcome = fed.forget([1], method="renormalise")
+    outcome = fed.forget([1], settings=ForgetSettings(method="renormalise"))
     assert outcome.result.disclosed
     assert "training rows" in outcome.result.public
     assert outcome.result.few_shot == 40
@@ -331,7 +333,7 @@ def test_a_public_set_of_ones_own_is_used(trained: Federation, tmp_path: Path) -
     x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()
     np.savez(tmp_path / "public.npz", x=x[test], y=y[test])
-    outcome = trained.forget([1], method="renormalise", public=tmp_path / "public.npz", few_shot=10)
+    outcome = trained.forget([1], settings=ForgetSettings(method="renormalise", public=tmp_path / "public.npz", few_shot=10))
     outcome.rollback()
     assert outcome.result.few_shot == 10
     assert not outcome.result.disclosed
@@ -345,13 +347,13 @@ def test_a_sample_that_stands_twice_in_the_public_set_counts_once(
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()[:200]
     twice = np.concatenate([test, test[:30]])
     np.savez(tmp_path / "public.npz", x=x[twice], y=y[twice])
-    task, request = erasure.plan(trained, labels=[1], public=tmp_path / "public.npz")
+    task, request = plan(trained, labels=[1], settings=ForgetSettings(public=tmp_path / "public.npz"))
     assert task.shots(request, Renormalise()).duplicates == 30
 
 
 @pytest.mark.parametrize("robust", ["none", "drop", "weight"])
 def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, robust: str) -> None:
-    task, request = erasure.plan(trained, labels=[1], robust=robust)  # type: ignore[arg-type]
+    task, request = plan(trained, labels=[1], settings=ForgetSettings(robust=robust))  # type: ignore[arg-type]
     labels = task.public.labels.clone()
     wrong = (labels == 2).nonzero()[:5, 0]
     labels[wrong] = 1
@@ -367,7 +369,7 @@ def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, rob
             assert used[row] < 0.1
         else:
             assert used[row] == 1.0
-    outcome = erasure.run_request(trained, task, request, "renormalise")
+    outcome = service.carry_out(trained, task, request, "renormalise")
     outcome.rollback()
     assert outcome.result.forgotten_accuracy.after == 0.0
 
@@ -401,7 +403,7 @@ def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
     assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.01
     outcome.commit()
     assert fed.forgotten.rows == tuple(sorted(listed))
-    assert not set(listed) & set(fed.rows_to_train().train.tolist())
+    assert not set(listed) & set(fed.holdings.rows_without(fed.forgotten).train.tolist())
     with pytest.raises(ForgetError, match="was already forgotten"):
         fed.forget(ids=[str(listed[0])])
 
@@ -412,12 +414,12 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
     listed = set(fed.holdings.rows.train[:20].tolist())
-    task, request = erasure.plan(fed, ids=[str(row) for row in sorted(listed)], cover=300)
+    task, request = plan(fed, ids=[str(row) for row in sorted(listed)], settings=ForgetSettings(cover=300))
     among, apart = (set(rows.tolist()) for rows in task.covers(request))
     assert listed <= among
     assert not among & apart
     assert len(among) == len(apart) == 300
-    erasure.run_request(fed, task, request, People(helper=3, passes=3)).rollback()
+    service.carry_out(fed, task, request, People(helper=3, passes=3)).rollback()
     allowed = {frozenset(among), frozenset(apart)}
     own = fed.holdings.rows
     allowed |= {frozenset(own.test.tolist()), frozenset(own.public.tolist())}
@@ -433,7 +435,7 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
 def test_people_need_a_cover_and_strangers(trained: Federation) -> None:
     train_rows = trained.holdings.rows.train.tolist()
     with pytest.raises(ForgetError, match="Two covers of 1000 rows to hide 5 people in do not fit"):
-        trained.forget(ids=[str(row) for row in train_rows[:5]], cover=1000)
+        trained.forget(ids=[str(row) for row in train_rows[:5]], settings=ForgetSettings(cover=1000))
     with pytest.raises(ForgetError, match="ask for fewer people at a time"):
         trained.forget(ids=[str(row) for row in train_rows[:100]])
     fed = train(public=0)
@@ -465,7 +467,7 @@ def test_public_files_with_training_rows_in_them_are_disclosed(
     for rows, told in ((trained.holdings.rows.test, False), (trained.holdings.rows.train, True)):
         some = rows.numpy()[:200]
         np.savez(tmp_path / "public.npz", x=x[some], y=y[some])
-        task, _ = erasure.plan(trained, labels=[1], public=tmp_path / "public.npz")
+        task, _ = plan(trained, labels=[1], settings=ForgetSettings(public=tmp_path / "public.npz"))
         assert task.public.disclosed == told
 
 
@@ -473,15 +475,15 @@ def test_a_ledger_that_was_cut_off_is_missed(tmp_path: Path) -> None:
     fed = Federation.local("digits", model="mlp", folder=tmp_path / "run", epochs=2)
     fed.train()
     fed.forget([1]).commit()
-    erasure.purge(fed)
-    assert len(erasure.ledgers(fed)["passive-1"]) == 2
+    fed.purge()
+    assert len(fed.ledger()["passive-1"]) == 2
     path = tmp_path / "run/passive-1/ledger.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[0])
     with pytest.raises(CheckpointError, match=r"passive-1/ledger\.jsonl' was cut off"):
-        erasure.ledgers(fed)
+        fed.ledger()
     path.unlink()
     with pytest.raises(CheckpointError, match=r"passive-1/ledger\.jsonl' was cut off"):
-        erasure.ledgers(fed)
+        fed.ledger()
 
 
 # --- two who hold the same run ------------------------------------------------------------------
@@ -507,7 +509,7 @@ def test_an_outcome_decides_on_no_request_but_its_own(folder: Path) -> None:
     first = Federation.open(folder)
     outcome = first.forget([3])
     second = Federation.open(folder)
-    erasure.rollback(second)
+    second.rollback()
     other = second.forget([7])
     for decide in (outcome.commit, outcome.rollback):
         with pytest.raises(ForgetError, match="was decided on"):
@@ -522,7 +524,7 @@ def test_an_outcome_decides_on_no_request_but_its_own(folder: Path) -> None:
 def test_a_decision_from_elsewhere_does_not_lock_an_object(folder: Path) -> None:
     first = Federation.open(folder)
     first.forget([3])
-    erasure.commit(Federation.open(folder))
+    Federation.commit(.open(folder))
     first.forget([4]).rollback()
     assert first.forgotten == Forgotten(labels=(3,))
     assert first.evaluate().per_label_accuracy[3] == 0.0
@@ -531,11 +533,11 @@ def test_a_decision_from_elsewhere_does_not_lock_an_object(folder: Path) -> None
 def test_every_purge_is_noted_also_the_one_after_more_training(folder: Path) -> None:
     fed = Federation.open(folder)
     fed.forget([3]).commit()
-    erasure.purge(fed)
-    erasure.purge(fed)
+    fed.purge()
+    fed.purge()
     fed.forget([4]).commit()
-    erasure.purge(fed)
-    events = [(e.event, e.note.get("version")) for e in erasure.ledgers(fed)["active"]]
+    fed.purge()
+    events = [(e.event, e.note.get("version")) for e in fed.ledger()["active"]]
     assert events == [("commit", 7), ("purge", 7), ("commit", 8), ("purge", 8)]
 
 
@@ -558,8 +560,8 @@ def test_the_order_under_a_key_cannot_be_found_by_trying_seeds() -> None:
 def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Path) -> None:
     def cover(people: list[int], size: int) -> set[int]:
         fed = Federation.open(folder)
-        task, request = erasure.plan(fed, ids=[str(p) for p in people], cover=size)
-        fed.keep_cover_secret()
+        task, request = plan(fed, ids=[str(p) for p in people], settings=ForgetSettings(cover=size))
+        fed.cover_secret.keep()
         return set(task.covers(request)[0].tolist())
 
     train_rows = Federation.open(folder).holdings.rows.train.tolist()
@@ -573,10 +575,10 @@ def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Pa
 
 def test_no_public_sample_is_left_out_after_its_label_is_gone() -> None:
     fed = train()
-    fed.forget([3], method="renormalise", secret=True).commit()
+    fed.forget([3], settings=ForgetSettings(method="renormalise", secret=True)).commit()
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
-    fed.forget([5], method="renormalise", secret=True).rollback()
+    fed.forget([5], settings=ForgetSettings(method="renormalise", secret=True)).rollback()
     public = set(fed.holdings.rows.public.tolist())
     entries = recorder.transcripts["passive-1"].entries
     asked = set().union(*(e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"))
@@ -587,7 +589,7 @@ def test_a_secret_request_does_not_climb_on_samples_of_the_label_alone(
     trained: Federation,
 ) -> None:
     with pytest.raises(ForgetError, match="would not be secret"):
-        trained.forget([1], method="mixup-ascent", secret=True)
+        trained.forget([1], settings=ForgetSettings(method="mixup-ascent", secret=True))
 
 
 def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Path) -> None:
@@ -598,8 +600,8 @@ def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Pa
     fed.train()
     for method in (Ascent(samples="all", lr=0.1), Deep(lr=0.0)):
         with pytest.raises(ForgetError, match="rolled back"):
-            fed.forget([0], method=method)
-    fed.forget([0], method="renormalise").commit()
+            fed.forget([0], settings=ForgetSettings(method=method))
+    fed.forget([0], settings=ForgetSettings(method="renormalise")).commit()
 
 
 def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
@@ -610,7 +612,7 @@ def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
 
 
 def test_a_rate_of_zero_is_a_control_too(trained: Federation) -> None:
-    outcome = trained.forget([1], method=Ascent(lr=0.0, batchnorm="frozen"))
+    outcome = trained.forget([1], settings=ForgetSettings(method=Ascent(lr=0.0, batchnorm="frozen")))
     with pytest.raises(ForgetError, match="a control that forgets nothing"):
         outcome.commit()
     outcome.rollback()

@@ -20,10 +20,11 @@ from torch import Tensor, nn
 from unlabel import erasure
 from unlabel.errors import ForgetError, WireError
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten, noisy_request
+from unlabel.forget import ForgetSettings, Forgotten, noisy_request, plan, service
 from unlabel.forget.deep import Deep
 from unlabel.forget.hidden import Hidden
 from unlabel.forget.noisy_request import belief, noisy_row, public_head
+from unlabel.forget.plan import has_hidden
 from unlabel.forget.renormalise import Renormalise
 from unlabel.party import ActiveParty, Stream
 
@@ -45,15 +46,17 @@ def trained(parties: int = 2, **options: Any) -> Federation:
 
 def keep(label: int) -> Callable[[Federation], None]:
     # `wreck`: so small a model is soon said to be destroyed, and that is another way.
-    return lambda fed: fed.forget([label], method=QUICK, wreck=True).commit(force=True)
+    return lambda fed: fed.forget(
+        [label], settings=ForgetSettings(method=QUICK, allow_collapse=True)
+    ).commit(force=True)
 
 
 def drop(fed: Federation) -> None:
-    fed.forget([2], method=QUICK).rollback()
+    fed.forget([2], settings=ForgetSettings(method=QUICK)).rollback()
 
 
 def fail(fed: Federation) -> None:
-    outcome = fed.forget([1], method=BROKEN)
+    outcome = fed.forget([1], settings=ForgetSettings(method=BROKEN))
     assert "destroys the rest" in outcome.result.failed
     with pytest.raises(ForgetError, match=r"destroys the rest: only .* roll the request back"):
         outcome.commit(force=True)
@@ -61,13 +64,15 @@ def fail(fed: Federation) -> None:
 
 
 def nothing(fed: Federation) -> None:
-    erasure.dummy(fed)
+    service.dummy(fed)
 
 
 WAYS: dict[str, Callable[[Federation], None]] = {
     "label 1": keep(1),
     "label 3": keep(3),
-    "two labels": lambda fed: fed.forget([0, 4], method=QUICK, wreck=True).commit(force=True),
+    "two labels": lambda fed: fed.forget(
+        [0, 4], settings=ForgetSettings(method=QUICK, allow_collapse=True)
+    ).commit(force=True),
     "dropped": drop,
     "failed": fail,
     "dummy": nothing,
@@ -86,8 +91,8 @@ def test_partners_see_the_same_whatever_is_forgotten_and_whatever_becomes_of_it(
         watched = watch(fed)
         way(fed)
         if in_folder:
-            erasure.purge(fed)
-            erasure.status(fed)
+            fed.purge()
+            fed.status()
         views[name] = view(fed, watched)
     first, *others = views
     for other in others:
@@ -105,7 +110,9 @@ def test_the_view_tells_other_requests_apart(tmp_path: Path) -> None:
         fed = trained(folder=tmp_path / str(label), epochs=2)
         watched = watch(fed)
         method = Renormalise(steps=2)
-        fed.forget([label], method=method, few_shot=4, retained=2, secret=True).commit(force=True)
+        fed.forget(
+            [label], settings=ForgetSettings(method=method, few_shot=4, retained=2, secret=True)
+        ).commit(force=True)
         views.append(view(fed, watched))
     for place in ("messages", "weights", "versions"):
         assert views[0][f"passive-1/{place}"] != views[1][f"passive-1/{place}"]
@@ -117,7 +124,7 @@ def test_weights_of_partners_do_not_move_and_every_weight_of_the_top_does() -> N
     fed = trained(active_part=True)
     before = {name: _copy(p.bottom.state()) for name, p in fed.passives.items()}
     own, top = _copy(fed.active.own.state()), _copy(fed.active.top.model_state())  # type: ignore[union-attr]
-    fed.forget([1], method=QUICK)
+    fed.forget([1], settings=ForgetSettings(method=QUICK))
     for name, party in fed.passives.items():
         _expect_equal(party.bottom.model_state(), before[name])
     assert fed.active.own is not None
@@ -185,7 +192,7 @@ def test_the_new_top_is_that_of_the_formula(top: str, samples: Any, active_part:
     method = Hidden(samples=samples, steps=12, batch=16, lr=1e-3)
     rows = fed.holdings.rows.public if samples == "public" else torch.arange(TRAIN)
     expected = by_hand(fed, (1,), method, rows)
-    fed.forget([1], method=method, wreck=True)
+    fed.forget([1], settings=ForgetSettings(method=method, allow_collapse=True))
     for (name, found), wanted in zip(
         head_of(fed).named_parameters(), expected.parameters(), strict=True
     ):
@@ -199,9 +206,9 @@ def test_no_embedding_of_a_forgotten_label_is_used(
     tops = []
     for poison in (False, True):
         fed = trained()
-        fed.forget([3], method=QUICK).commit(force=True)
+        fed.forget([3], settings=ForgetSettings(method=QUICK)).commit(force=True)
         method = replace(QUICK, samples=samples)
-        task, request = erasure.plan(fed, labels=[1], mode="hidden", key=KEY)
+        task, request = plan(fed, labels=[1], settings=ForgetSettings(mode="hidden", key=KEY))
         work = task.work(request, task.shots(request, method), lambda *_: None)
         if poison:
             monkeypatch.setattr(ActiveParty, "embeddings", poisoned(ActiveParty.embeddings, (1, 3)))
@@ -261,7 +268,9 @@ def test_an_error_after_the_last_message_looks_to_partners_like_any_dropped_requ
         watched = watch(fed)
         if broken:
             monkeypatch.setattr(Hidden, "_teach", fails)
-        outcome = fed.forget([1], method=method, key=KEY, wreck=True)
+        outcome = fed.forget(
+            [1], settings=ForgetSettings(method=method, key=KEY, allow_collapse=True)
+        )
         assert outcome.result.failed.startswith("Forgetting failed (") == broken
         assert not broken or str(error).rstrip(".") in outcome.result.failed
         outcome.rollback()
@@ -279,16 +288,16 @@ def test_an_error_on_the_wire_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(Hidden, "_teach", fails)
     with pytest.raises(WireError, match="is gone"):
-        fed.forget([1], method=NOISY)
+        fed.forget([1], settings=ForgetSettings(method=NOISY))
 
 
 def test_a_public_set_without_a_label_is_refused_whichever_is_forgotten() -> None:
     fed = trained()
     for label in (1, 2):
-        task, request = erasure.plan(fed, labels=[label], mode="hidden")
+        task, request = plan(fed, labels=[label], settings=ForgetSettings(mode="hidden"))
         task = replace(task, public=task.public.without([2]))
         with pytest.raises(ForgetError, match="no sample of label 'cedar'"):
-            erasure.run_request(fed, task, request, None)
+            service.carry_out(fed, task, request, None)
 
 
 # --- with noise ---------------------------------------------------------------------------------
@@ -336,7 +345,9 @@ def test_what_is_sent_depends_on_the_label_through_the_noisy_row_alone(
         fed = trained(active_part=active_part)
         # The top of an earlier request knows what that was about; it must not be sent either.
         watched = watch(fed)
-        fed.forget(labels, method=NOISY, wreck=True).commit(force=True)
+        fed.forget(labels, settings=ForgetSettings(method=NOISY, allow_collapse=True)).commit(
+            force=True
+        )
         views.append(view(fed, watched))
     expect_same_view(views[0], views[1], "labels 1 and 3")
     expect_same_view(views[0], views[2], "labels 1, and 0 and 4")
@@ -352,9 +363,11 @@ def test_what_earlier_hidden_requests_were_about_is_not_sent_later(
     views = []
     for label in (1, 3):
         fed = trained()
-        fed.forget([label], method=QUICK).commit(force=True)
+        fed.forget([label], settings=ForgetSettings(method=QUICK)).commit(force=True)
         watched = watch(fed)
-        fed.forget([2], method=NOISY, wreck=True).commit(force=True)
+        fed.forget([2], settings=ForgetSettings(method=NOISY, allow_collapse=True)).commit(
+            force=True
+        )
         views.append(view(fed, watched))
     expect_same_view(views[0], views[1], "after labels 1 and 3")
 
@@ -384,7 +397,7 @@ def test_bottoms_move_as_plain_autograd_moves_them() -> None:
         optimiser.zero_grad()
         ((shares * kl).sum() + NOISY.hold * held).backward()
         optimiser.step()
-    fed.forget([1], method=NOISY, key=KEY, wreck=True)
+    fed.forget([1], settings=ForgetSettings(method=NOISY, key=KEY, allow_collapse=True))
     for found, wanted in zip(bottom.module.parameters(), module.parameters(), strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
 
@@ -395,7 +408,7 @@ def test_repeated_requests_have_noise_of_their_own() -> None:
     for _ in range(2):
         fed = trained()
         watched = watch(fed)
-        outcome = fed.forget([1], method=NOISY, wreck=True)
+        outcome = fed.forget([1], settings=ForgetSettings(method=NOISY, allow_collapse=True))
         sent.append([e for e in watched.seen["passive-1"] if e[0] == "Gradients"])
         outcome.rollback()
         assert "Rollback" in [entry[0] for entry in watched.seen["passive-1"]]
@@ -416,27 +429,32 @@ def test_one_hidden_request_after_another_and_what_would_reveal_them(
     in_folder: bool, tmp_path: Path
 ) -> None:
     fed = trained(folder=tmp_path / "run" if in_folder else None)
-    assert not fed.has_hidden()
-    erasure.dummy(fed)
-    assert not fed.has_hidden()
+    assert not has_hidden(fed)
+    service.dummy(fed)
+    assert not has_hidden(fed)
     for label in (1, 3):
-        fed.forget([label], method=QUICK).commit(force=True)
+        fed.forget([label], settings=ForgetSettings(method=QUICK)).commit(force=True)
     assert fed.forgotten == Forgotten(labels=(1, 3))
-    assert fed.has_hidden()
-    fed.forget([1], method=QUICK, again=True).commit(force=True)
+    assert has_hidden(fed)
+    fed.forget([1], settings=ForgetSettings(method=QUICK, deepen=True)).commit(force=True)
     assert fed.forgotten == Forgotten(labels=(1, 3))
     deep = Deep(epochs=2)
     with nothing_written(tmp_path):
         with pytest.raises(ForgetError, match="a top that has forgotten in hiding"):
-            fed.forget([1], method=deep, again=True)
+            fed.forget([1], settings=ForgetSettings(method=deep, deepen=True))
         with pytest.raises(ForgetError, match="would show the partners"):
             fed.train()
-    fed.forget([1], method=deep, again=True, reveal=True, wreck=True).commit(force=True)
+    fed.forget(
+        [1],
+        settings=ForgetSettings(
+            method=deep, deepen=True, allow_disclosure=True, allow_collapse=True
+        ),
+    ).commit(force=True)
     assert fed.forgotten == Forgotten(labels=(1, 3))
     if in_folder:
-        events = [e.event for e in erasure.ledgers(fed)["active"]]
+        events = [e.event for e in fed.ledger()["active"]]
         assert events == ["rollback", *["commit"] * 4]
-        assert {e.event for e in erasure.ledgers(fed)["passive-1"]} == {"commit"}
+        assert {e.event for e in fed.ledger()["passive-1"]} == {"commit"}
     else:
         fed.train(reveal=True)
 
@@ -450,11 +468,11 @@ def test_modes_choose_methods_and_refuse_others() -> None:
     assert erasure.make_method(None, people=True, mode="open")[0] == "people"
     watched = watch(fed)
     with pytest.raises(ForgetError, match="'retrain' cannot be hidden"):
-        fed.forget([1], method="retrain", mode="hidden")
+        fed.forget([1], settings=ForgetSettings(method="retrain", mode="hidden"))
     with pytest.raises(ForgetError, match=r"'people' cannot be hidden.*leave --mode hidden out"):
-        fed.forget(ids=["3"], mode="hidden")
+        fed.forget(ids=["3"], settings=ForgetSettings(mode="hidden"))
     with pytest.raises(ForgetError, match="of mode 'deep' but 'renormalise' is of mode 'open'"):
-        fed.forget([1], method="renormalise", mode="deep")
+        fed.forget([1], settings=ForgetSettings(method="renormalise", mode="deep"))
     assert watched.seen["passive-1"] == []
 
 
@@ -463,21 +481,21 @@ def test_a_dropped_request_and_a_dummy_leave_the_model_as_it_was(tmp_path: Path)
         fed = trained(folder=folder)
         before, weights = fed.evaluate(), _copy(fed.active.versions.model_state())
         drop(fed)
-        erasure.dummy(fed)
+        service.dummy(fed)
         _expect_equal(fed.active.versions.model_state(), weights)
         assert fed.evaluate() == before
         assert fed.forgotten == Forgotten()
         if folder is not None:
-            erasure.purge(fed)
+            fed.purge()
             assert list((folder / "active" / "secrets").glob("*.json")) == []
-            assert erasure.recover(fed) == "nothing to recover"
-            events = [e.event for e in erasure.ledgers(fed)["active"]]
+            assert fed.recover() == "nothing to recover"
+            events = [e.event for e in fed.ledger()["active"]]
             assert events == ["rollback", "rollback", "purge"]
             # A ledger that was cut off after a dropped request is missed like any other.
             book = folder / "passive-1" / "ledger.jsonl"
             book.write_text(book.read_text().splitlines(keepends=True)[0])
             with pytest.raises(Exception, match="was cut off"):
-                erasure.ledgers(fed)
+                fed.ledger()
 
 
 # --- digits -------------------------------------------------------------------------------------

@@ -11,9 +11,8 @@ from cli.command_line import one_thread
 from forget.one_piece import KEY, NAMES, federation
 from forget.partner_view import watch
 
-from unlabel import erasure
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten, PublicSet
+from unlabel.forget import ForgetSettings, Forgotten, PublicSet, plan
 from unlabel.forget.hidden import Hidden
 from unlabel.forget.renormalise import Renormalise
 
@@ -39,7 +38,7 @@ def fed() -> Federation:
 def public(fed: Federation, *gone: int) -> PublicSet:
     fed.forgotten = Forgotten(rows=gone)
     try:
-        return erasure.plan(fed, labels=[1], few_shot=5)[0].public
+        return plan(fed, labels=[1], settings=ForgetSettings(few_shot=5))[0].public
     finally:
         fed.forgotten = Forgotten()
 
@@ -67,7 +66,9 @@ def test_partners_of_a_hidden_request_cannot_tell_who_was_forgotten_before(
         fed.forgotten = Forgotten(rows=gone)
         assert public_rows(fed) >= set(gone)
         watched = watch(fed)
-        fed.forget([1], method=method, key=KEY, few_shot=14, wreck=True)
+        fed.forget(
+            [1], settings=ForgetSettings(method=method, key=KEY, few_shot=14, allow_collapse=True)
+        )
         # Embeddings may differ once the bottoms have moved; what is asked for may not.
         asked = [(kind, size) for kind, size, _, _ in watched.seen["passive-1"]]
         rows = [t.get("rows") for kind, _, _, t in watched.seen["passive-1"] if kind == "Embed"]
@@ -77,14 +78,14 @@ def test_partners_of_a_hidden_request_cannot_tell_who_was_forgotten_before(
 
 
 def public_rows(fed: Federation) -> set[int]:
-    return set(erasure.plan(fed, labels=[1], few_shot=14)[0].public.rows.tolist())
+    return set(plan(fed, labels=[1], settings=ForgetSettings(few_shot=14))[0].public.rows.tolist())
 
 
 def test_few_shot_samples_are_never_those_of_people_who_were_forgotten(fed: Federation) -> None:
     first = public(fed)
     gone = tuple(first.rows[first.labels == 1][:3].tolist())
     fed.forgotten = Forgotten(rows=gone)
-    task, request = erasure.plan(fed, labels=[1], few_shot=5, key=KEY)
+    task, request = plan(fed, labels=[1], settings=ForgetSettings(few_shot=5, key=KEY))
     fed.forgotten = Forgotten()
     shots = task.shots(request, Renormalise())
     assert not set(shots.rows.tolist()) & set(gone)

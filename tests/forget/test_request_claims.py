@@ -10,6 +10,7 @@ from forget.one_piece import NAMES, federation
 from forget.partner_view import watch
 
 from unlabel.errors import SettingsError
+from unlabel.forget import ForgetSettings
 from unlabel.forget.hidden import Hidden
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -21,7 +22,7 @@ def test_labels_that_are_known_to_be_gone_are_no_longer_guessed() -> None:
     fed = federation(parties=2, epochs=2)
     fed.train()
     for gone in range(2):
-        outcome = fed.forget([gone], method=QUICK, wreck=True)
+        outcome = fed.forget([gone], settings=ForgetSettings(method=QUICK, allow_collapse=True))
         told = outcome.result.privacy
         assert told is not None
         left = len(NAMES) - gone
@@ -29,7 +30,9 @@ def test_labels_that_are_known_to_be_gone_are_no_longer_guessed() -> None:
         assert told["best_guess"] == pytest.approx(1 / left)
         assert told["ln_labels"] == pytest.approx(math.log(left))
         outcome.commit(force=True)
-    again = fed.forget([0], method=QUICK, wreck=True, again=True).result.privacy
+    again = fed.forget(
+        [0], settings=ForgetSettings(method=QUICK, allow_collapse=True, deepen=True)
+    ).result.privacy
     assert again is not None
     assert again["labels"] == len(NAMES) - 1  # label 0 may be it, label 1 not
 
@@ -41,7 +44,7 @@ def test_noise_for_which_no_bound_can_be_computed_is_refused_before_anything_is_
     fed = federation(parties=2, epochs=1)
     watched = watch(fed)
     with pytest.raises(SettingsError, match="Expected `noise` to be 0 or more, and if more from"):
-        fed.forget([1], method=Hidden(noise=noise))
+        fed.forget([1], settings=ForgetSettings(method=Hidden(noise=noise)))
     assert watched.seen["passive-1"] == []
     for fine in (1e-3, 1e6):
         told = Hidden(noise=fine).account()

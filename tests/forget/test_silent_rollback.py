@@ -28,10 +28,11 @@ from forget.test_transaction import (
     trained,
 )
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.errors import ForgetError, UnlabelError
-from unlabel.forget import Forgotten
+from unlabel.forget import ForgetSettings, Forgotten, service
 from unlabel.forget.hidden import Hidden
+from unlabel.forget.plan import has_hidden
 
 __all__ = ["one_thread", "trained"]  # fixtures for the tests here
 
@@ -64,11 +65,13 @@ def drop(trained: Path, run: Path, case: Case) -> Dropped:
     shutil.copytree(trained, run)
     federation = Federation.open(run)
     if case is AGAIN:  # a version of a request that was kept, with one about nothing after it
-        federation.forget([EARLIER], method=METHOD).commit(force=True)
-        erasure.dummy(federation)
+        federation.forget([EARLIER], settings=ForgetSettings(method=METHOD)).commit(force=True)
+        service.dummy(federation)
     version = numbers(run, "versions")[-1]
     base = (version, on_disk(run, version), federation.forgotten)
-    return Dropped(run, base, federation.forget([LABEL], method=METHOD).result.request)
+    return Dropped(
+        run, base, federation.forget([LABEL], settings=ForgetSettings(method=METHOD)).result.request
+    )
 
 
 @pytest.mark.long
@@ -111,15 +114,15 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
     except ForgetError as error:
         assert "A rollback was interrupted; run `unlabel recover`" in str(error)  # noqa: PT017
     federation = Federation.open(run, recovering=True)
-    said = erasure.recover(federation)
-    waits = bool(erasure.status(federation)["active"].staged)
+    said = federation.recover()
+    waits = bool(federation.status()["active"].staged)
     with nothing_written(run):
-        again = erasure.recover(federation)
+        again = federation.recover()
     if waits:
         assert said == again == f"request {request} is staged and waits for commit or rollback"
         assert not any(decisions(run, request).values())
         assert numbers(run, "versions")[-1] == base
-        assert erasure.rollback(federation) == request
+        assert federation.rollback() == request
     else:
         assert again == "nothing to recover"
         # It was done, and only a line may have been missing; or it is done now.
@@ -127,11 +130,11 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
     expect_dropped(run, request, base, old, gone)
     # What the others were told to commit is a version like any other, for the next request too.
     federation = Federation.open(run)
-    federation.forget([LABEL], method=METHOD).commit(force=True)
+    federation.forget([LABEL], settings=ForgetSettings(method=METHOD)).commit(force=True)
     assert LABELS.index(LABEL) in federation.forgotten.labels
-    assert federation.has_hidden()
-    assert erasure.purge(federation) == base + 2
-    assert [e.event for e in erasure.ledgers(federation)["active"]][-2:] == ["commit", "purge"]
+    assert has_hidden(federation)
+    assert federation.purge() == base + 2
+    assert [e.event for e in federation.ledger()["active"]][-2:] == ["commit", "purge"]
     return "staged" if waits else "dropped"
 
 
@@ -146,9 +149,9 @@ def expect_dropped(run: Path, request: str, base: int, old: Weights, gone: Forgo
     found = decisions(run, request)
     assert found.pop("active") == ["rollback"]
     assert found == {party: ["commit"] for party in PASSIVE}
-    erasure.ledgers(federation)  # chains and heads are whole
+    federation.ledger()  # chains and heads are whole
     assert not (run / "active" / "secrets" / f"{request}.json").exists()
-    standing = erasure.status(federation)
+    standing = federation.status()
     assert len({(s.version, s.staged) for s in standing.values()}) == 1
     assert list(standing) == list(PARTIES)
 

@@ -12,10 +12,10 @@ from forget.one_piece import federation
 from forget.partner_view import watch
 from report.certified import LABELS, make_run
 
-from unlabel import erasure
 from unlabel.defend.accountant import Account
 from unlabel.errors import RunError
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings, plan, service
 from unlabel.forget.hidden import Hidden
 from unlabel.forget.spending import Spending, Spent
 
@@ -38,7 +38,7 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
     path = tmp_path / "run" / "active" / "secrets" / "account.json"
 
     def ask(method: Hidden, requests: int, *, keep: bool = False) -> None:
-        outcome = fed.forget([1], method=method, wreck=True)
+        outcome = fed.forget([1], settings=ForgetSettings(method=method, allow_collapse=True))
         told = outcome.result.privacy
         assert told is not None
         total = told["total"]
@@ -56,18 +56,23 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
     ask(NOISY, 2)  # tried again
     monkeypatch.setattr(erasure, "forget", _interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fed.forget([1], method=NOISY, wreck=True)
+        fed.forget([1], settings=ForgetSettings(method=NOISY, allow_collapse=True))
     monkeypatch.undo()
     # An open request has none, and adds none.
-    assert fed.forget([1], method="renormalise", wreck=True).result.privacy is None
+    assert (
+        fed.forget(
+            [1], settings=ForgetSettings(method="renormalise", allow_collapse=True)
+        ).result.privacy
+        is None
+    )
     assert fed.undecided is not None
     fed.undecided.rollback()
     ask(SILENT, 3)
     ask(NOISY, 4, keep=True)
     if in_folder:
         assert path.stat().st_mode & 0o077 == 0
-        erasure.purge(fed)
-        erasure.recover(fed)
+        fed.purge()
+        fed.recover()
         fed = Federation(fed.holdings, fed.active, fed.passives, folder)
         assert fed.spending.total().requests == 4
 
@@ -104,10 +109,10 @@ def test_a_damaged_account_is_named_before_anything_is_sent(text: str, tmp_path:
     path.parent.mkdir()
     path.write_text(text)
     watched = watch(fed)
-    task, request = erasure.plan(fed, labels=[1])
+    task, request = plan(fed, labels=[1])
     asked = len(watched.seen["passive-1"])  # where everybody stands
     with nothing_written(tmp_path), pytest.raises(RunError, match="restore it from a backup"):
-        erasure.run_request(fed, task, request, NOISY)
+        service.carry_out(fed, task, request, NOISY)
     assert len(watched.seen["passive-1"]) == asked
 
 

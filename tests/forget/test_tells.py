@@ -10,11 +10,10 @@ import torch
 from cli.command_line import one_thread
 from forget.one_piece import KEY, NAMES, PUBLIC, ROWS, TRAIN, features, federation, widths
 
-from unlabel import erasure
 from unlabel.data import Features
 from unlabel.errors import ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import METHODS, Method, PublicSet, take_back
+from unlabel.forget import METHODS, ForgetSettings, Method, PublicSet, plan, take_back
 from unlabel.forget.amnesiac import Amnesiac
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.boundary import Boundary
@@ -150,7 +149,9 @@ def listen(
     fed = federation(parties=2, active_part=active_part, remember=gone, epochs=2)
     fed.train()
     what = {"ids": LISTED} if method.people else {"labels": list(gone)}
-    task, request = erasure.plan(fed, few_shot=4, retained=2, key=KEY, wreck=True, **what)
+    task, request = plan(
+        fed, settings=ForgetSettings(few_shot=4, retained=2, key=KEY, allow_collapse=True, **what)
+    )
     if table:
         task = replace(task, public=public_table(fed))
     work = task.work(request, task.shots(request, method), lambda *_: None)
@@ -255,7 +256,7 @@ def test_a_secret_request_is_refused_where_the_rows_are_named(form: str) -> None
     fed = federation(parties=1, epochs=1, remember=(1,))
     fed.train()
     with pytest.raises(ForgetError, match="would not be secret"):
-        fed.forget([1], method=method, few_shot=2, retained=1, secret=True)
+        fed.forget([1], settings=ForgetSettings(method=method, few_shot=2, retained=1, secret=True))
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -22,9 +22,9 @@ from forget import crashing
 from safetensors.torch import load_file
 from torch import Tensor
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.errors import ForgetError, UnlabelError
-from unlabel.forget import Transaction
+from unlabel.forget import ForgetSettings, Transaction
 from unlabel.forget.request import commit_to
 from unlabel.models import ModelSettings
 from unlabel.train import RunConfig, TrainSettings
@@ -260,7 +260,9 @@ def crash(
 def make_ready(run: Path, verb: str) -> Path:
     """Bring a run to where a verb makes sense."""
     if verb != "forget":
-        outcome = Federation.open(run).forget([LABEL], method=crashing.METHOD, key=crashing.KEY)
+        outcome = Federation.open(run).forget(
+            [LABEL], settings=ForgetSettings(method=crashing.METHOD, key=crashing.KEY)
+        )
         if verb == "purge":
             outcome.commit(force=True)
     return run
@@ -283,9 +285,9 @@ def every_death(trained: Path, folder: Path, request: str) -> Both:
     """Let a process die at every moment of a request's verbs, then of recoveries from there."""
     base = Path(shutil.copytree(trained, folder / "base"))
     if request == SECOND:
-        Federation.open(base).forget([EARLIER], method=crashing.METHOD, key=crashing.KEY).commit(
-            force=True
-        )
+        Federation.open(base).forget(
+            [EARLIER], settings=ForgetSettings(method=crashing.METHOD, key=crashing.KEY)
+        ).commit(force=True)
     ready = {
         case: (make_ready(Path(shutil.copytree(base, folder / case.verb)), case.verb), case.verb)
         for case in CASES
@@ -344,9 +346,9 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
     """Check a run after a crash, recover it, do the verb again, commit and purge."""
     expect_honest(run)
     federation = Federation.open(run, recovering=True)
-    said = erasure.recover(federation)
+    said = federation.recover()
     reached, request = expect_one_state(run, federation, truth)
-    assert erasure.recover(federation).startswith("request" if reached == "staged" else "nothing")
+    assert federation.recover().startswith("request" if reached == "staged" else "nothing")
     federation = Federation.open(run)
     assert expect_one_state(run, federation, truth) == (reached, request)
     if reached == "staged":
@@ -354,12 +356,14 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
         assert not any(decisions(run, request).values()), "decided, and yet it waits"
 
     repeat(verb, federation, reached)
-    if erasure.status(federation)["active"].staged:
-        assert erasure.commit(federation, force=True) in federation_requests(run)
+    if federation.status()["active"].staged:
+        assert federation.commit(force=True) in federation_requests(run)
     elif not equal(in_memory(federation), truth.new):
-        federation.forget([LABEL], method=crashing.METHOD, key=crashing.KEY).commit(force=True)
+        federation.forget(
+            [LABEL], settings=ForgetSettings(method=crashing.METHOD, key=crashing.KEY)
+        ).commit(force=True)
     assert equal(in_memory(federation), truth.new)
-    assert erasure.purge(federation) == truth.version + 1
+    assert federation.purge() == truth.version + 1
     expect_purged(run, truth.version + 1, truth.earlier)
     assert equal(on_disk(run, truth.version + 1), truth.new)
     for request in federation_requests(run):
@@ -379,7 +383,7 @@ def expect_honest(run: Path) -> None:
     except ForgetError as error:
         assert "unlabel recover" in str(error)  # noqa: PT017
         return
-    standing = erasure.status(federation)
+    standing = federation.status()
     committed = {
         p: [e["request"] for e in ledger(run, p) if e["event"] == "commit"] for p in PARTIES
     }
@@ -389,12 +393,12 @@ def expect_honest(run: Path) -> None:
             with pytest.raises(ForgetError, match="unlabel recover"):
                 federation.forget([LABEL])
             with pytest.raises(ForgetError, match="unlabel recover"):
-                erasure.purge(federation)
+                federation.purge()
 
 
 def expect_one_state(run: Path, federation: Federation, truth: Truth) -> tuple[str, str]:
     """Check that all parties stand where one of them stands; return where, and what is staged."""
-    standing = erasure.status(federation)
+    standing = federation.status()
     assert list(standing) == list(PARTIES)
     assert len({(s.version, s.staged) for s in standing.values()}) == 1, standing
     version, request = standing["active"].version, standing["active"].staged
@@ -404,7 +408,7 @@ def expect_one_state(run: Path, federation: Federation, truth: Truth) -> tuple[s
     assert equal(in_memory(federation), expected)
     assert equal(on_disk(run, version), expected)
     assert (LABELS.index(LABEL) in federation.forgotten.labels) == new
-    assert {name: len(entries) for name, entries in erasure.ledgers(federation).items()} == {
+    assert {name: len(entries) for name, entries in federation.ledger().items()} == {
         party: len(ledger(run, party)) for party in PARTIES
     }
     if request:
@@ -460,13 +464,13 @@ def test_a_decision_that_is_told_again_changes_no_file(run: Path) -> None:
     federation = Federation.open(run)
     version = numbers(run, "versions")[-1] + 1
 
-    dropped = federation.forget([LABEL], method=crashing.METHOD)
+    dropped = federation.forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     dropped.rollback()
     with nothing_written(run):
         send(federation, Rollback(0, dropped.result.request))
         send(federation, Rollback(0, "nobodyknowsit"))
 
-    kept = federation.forget([LABEL], method=crashing.METHOD)
+    kept = federation.forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     kept.commit(force=True)
     request = kept.result.request
     digests = federation.active.versions.facts(version)["parties"]
@@ -476,20 +480,20 @@ def test_a_decision_that_is_told_again_changes_no_file(run: Path) -> None:
         send(federation, Rollback(0, request))
         send(federation, Rollback(0, dropped.result.request))
 
-    erasure.purge(federation)
+    federation.purge()
     with nothing_written(run):
         send(federation, Purge(0, request, version))
         federation.active.transport.tell(commits)
-        assert erasure.purge(federation) == version
-        assert erasure.recover(federation) == "nothing to recover"
+        assert federation.purge() == version
+        assert federation.recover() == "nothing to recover"
 
 
 def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
     federation = Federation.open(run)
     version = numbers(run, "versions")[-1] + 1
-    first = federation.forget([EARLIER], method=crashing.METHOD)
+    first = federation.forget([EARLIER], settings=ForgetSettings(method=crashing.METHOD))
     first.commit(force=True)
-    erasure.purge(federation)
+    federation.purge()
     digests = federation.active.versions.facts(version)["parties"]
     commits = {p: Commit(0, first.result.request, version, digests[p]) for p in PASSIVE}
 
@@ -498,7 +502,7 @@ def test_a_late_repetition_does_not_touch_the_next_request(run: Path) -> None:
         send(federation, Rollback(0, first.result.request))
         send(federation, Purge(0, first.result.request, version))
 
-    second = federation.forget([LABEL], method=crashing.METHOD)
+    second = federation.forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     with nothing_written(run):
         repeat_all()
     second.commit(force=True)
@@ -517,9 +521,9 @@ def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> Non
     for path in run.rglob("*"):
         os.utime(path, (0, 0))
     federation = Federation.open(run, record=True)
-    federation.forget([LABEL], method="renormalise").commit()
+    federation.forget([LABEL], settings=ForgetSettings(method="renormalise")).commit()
     assert found_again(run, old), "they are there until the purge"
-    erasure.purge(federation)
+    federation.purge()
     expect_purged(run, version, old)
     # The files of the new version were written when it was staged, before the commit.
     older = {str(path.relative_to(run)) for path in run.rglob("*") if path.is_file()
@@ -534,7 +538,7 @@ def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> Non
 def test_every_parameter_moves_when_a_label_is_forgotten(run: Path) -> None:
     federation = Federation.open(run)
     before = {name: tensor.clone() for name, tensor in in_memory(federation).items()}
-    federation.forget([LABEL], method="renormalise")
+    federation.forget([LABEL], settings=ForgetSettings(method="renormalise"))
     after = in_memory(federation)
     same = {name for name in before if torch.equal(before[name], after[name])}
     # A purge removes the old file; what did not move stands in the new one as well.
@@ -576,12 +580,14 @@ def test_no_partner_is_told_the_label_of_a_secret_request(secret: bool, run: Pat
     recorder = Recorder(federation.active.transport, keep_tensors=True)
     tap = Tap(recorder)
     federation.active.transport = tap
-    outcome = federation.forget([LABEL], method="renormalise", secret=secret)
+    outcome = federation.forget(
+        [LABEL], settings=ForgetSettings(method="renormalise", secret=secret)
+    )
     staged = b"".join(words_at(run, party) for party in PASSIVE)
     outcome.commit(force=True)
     committed = b"".join(words_at(run, party) for party in PASSIVE)
-    erasure.status(federation)
-    erasure.purge(federation)
+    federation.status()
+    federation.purge()
     purged = b"".join(words_at(run, party) for party in PASSIVE)
 
     assert {"Tune", "Embed", "Gradients", "Stage", "Commit", "Purge"} <= tap.kinds
@@ -602,7 +608,9 @@ def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_do
     run: Path,
 ) -> None:
     federation = Federation.open(run)
-    outcome = federation.forget([LABEL], secret=True, method=crashing.METHOD)
+    outcome = federation.forget(
+        [LABEL], settings=ForgetSettings(secret=True, method=crashing.METHOD)
+    )
     outcome.commit(force=True)
     request = outcome.result.request
     path = run / "active" / "secrets" / f"{request}.json"
@@ -611,7 +619,7 @@ def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_do
     key = opened.pop("key")
     assert opened == {"labels": [LABEL]}
     for party in PASSIVE:
-        entry = erasure.ledgers(federation)[party][-1]
+        entry = federation.ledger()[party][-1]
         assert (entry.event, entry.request) == ("commit", request)
         # The digests are of the party's own files.
         assert set(entry.note) == {"commitment", "version", "weights"}
@@ -635,7 +643,9 @@ def test_a_secret_request_leaves_a_commitment_that_its_key_opens_and_no_guess_do
 
 def test_while_a_request_is_staged_no_other_is_taken_and_nothing_is_trained(run: Path) -> None:
     federation = Federation.open(run)
-    request = federation.forget([LABEL], method=crashing.METHOD).result.request
+    request = federation.forget(
+        [LABEL], settings=ForgetSettings(method=crashing.METHOD)
+    ).result.request
     waiting = f"Request {request} is staged; commit it or roll it back first."
     with nothing_written(run):
         for opened in (federation, Federation.open(run)):
@@ -644,24 +654,24 @@ def test_while_a_request_is_staged_no_other_is_taken_and_nothing_is_trained(run:
             with pytest.raises(ForgetError, match=waiting):
                 opened.train()
             with pytest.raises(ForgetError, match=waiting):
-                erasure.purge(opened)
+                opened.purge()
 
 
 def test_what_was_never_staged_is_neither_committed_nor_rolled_back_nor_purged(run: Path) -> None:
     federation = Federation.open(run)
     with nothing_written(run):
         with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
-            erasure.commit(federation, force=True)
+            federation.commit(force=True)
         with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
-            erasure.rollback(federation)
+            federation.rollback()
         with pytest.raises(ForgetError, match="Nothing was committed yet"):
-            erasure.purge(federation)
+            federation.purge()
 
 
 def test_an_outcome_is_decided_on_once(run: Path) -> None:
     federation = Federation.open(run)
     before = {name: tensor.clone() for name, tensor in in_memory(federation).items()}
-    outcome = federation.forget([LABEL], method=crashing.METHOD)
+    outcome = federation.forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     assert not equal(in_memory(federation), before)
     outcome.rollback()
     assert equal(in_memory(federation), before)
@@ -678,7 +688,7 @@ def interrupt_commit(run: Path) -> None:
 
 
 def test_a_run_whose_commit_was_interrupted_opens_only_to_be_recovered(run: Path) -> None:
-    Federation.open(run).forget([LABEL], method=crashing.METHOD)
+    Federation.open(run).forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     interrupt_commit(run)
     with nothing_written(run):
         with pytest.raises(ForgetError, match="A commit was interrupted; run `unlabel recover`"):
@@ -729,7 +739,9 @@ def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
 
 
 def test_the_command_refuses_a_ledger_in_which_a_word_was_changed(run: Path) -> None:
-    Federation.open(run).forget([LABEL], method=crashing.METHOD).commit(force=True)
+    Federation.open(run).forget([LABEL], settings=ForgetSettings(method=crashing.METHOD)).commit(
+        force=True
+    )
     book = run / "passive-2" / "ledger.jsonl"
     book.write_text(book.read_text().replace(LABEL, EARLIER))
     assert "its chain breaks at line 1" in unlabel("ledger", run, "--party", "passive-2").sentence

@@ -11,6 +11,7 @@ import pytest
 from cli.command_line import one_thread
 from forget.one_piece import federation
 
+from unlabel.forget import ForgetSettings
 from unlabel.forget.hidden import Hidden
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -29,9 +30,9 @@ def test_the_active_party_keeps_its_versions_and_its_ledger_to_itself(tmp_path: 
     fed = federation(parties=2, epochs=1, folder=tmp_path)
     fed.train()
     method = Hidden(steps=5, batch=16)
-    fed.forget([1], method=method, wreck=True).commit(force=True)
-    fed.forget([3], method=method, wreck=True).rollback()
-    fed.forget([2], method=method, wreck=True)
+    fed.forget([1], settings=ForgetSettings(method=method, allow_collapse=True)).commit(force=True)
+    fed.forget([3], settings=ForgetSettings(method=method, allow_collapse=True)).rollback()
+    fed.forget([2], settings=ForgetSettings(method=method, allow_collapse=True))
 
     def readable(party: str) -> list[Path]:
         files = [path for path in (tmp_path / party).rglob("*") if path.is_file()]

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from unlabel.errors import PartyRefused
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 from unlabel.party import Guard, PassiveParty, Policy, Stream
 from unlabel.party.policy import DIVERGED, SERVES
 from unlabel.party.shaping import MAX_SUMS
@@ -520,7 +521,7 @@ def test_a_method_that_a_party_does_not_serve_ends_in_one_sentence(
         with pytest.raises(
             PartyRefused, match=rf"^Party 'passive-2' refused: it does not serve '{kind}'\.$"
         ):
-            trained.forget([3], method=method)
+            trained.forget([3], settings=ForgetSettings(method=method))
     finally:
         parties["passive-2"].guard = Guard(Policy())
     for name, party in parties.items():

@@ -13,7 +13,7 @@ import numpy as np
 
 from unlabel import Federation
 from unlabel.files import sha256
-from unlabel.forget import Transaction
+from unlabel.forget import ForgetSettings, Transaction
 from unlabel.models import ModelSettings
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.report.annex import read_auditor_key, seal
@@ -57,7 +57,7 @@ def forget(
 ) -> str:
     """Have a label forgotten and committed; return the id of the request."""
     federation = Federation.open(run)
-    outcome = federation.forget([label], method="renormalise", **options)
+    outcome = federation.forget([label], settings=ForgetSettings(method="renormalise", **options))
     assert not outcome.result.still_known
     Transaction(federation.active).commit(audit=audit)
     if purge:

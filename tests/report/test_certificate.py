@@ -29,7 +29,7 @@ from unlabel.cli.options import expect_same
 from unlabel.configfile import read_run_config
 from unlabel.errors import CheckpointError, SettingsError
 from unlabel.files import sha256
-from unlabel.forget import Transaction
+from unlabel.forget import ForgetSettings, Transaction
 from unlabel.forget.request import commit_to
 from unlabel.party import Guard
 from unlabel.party.policy import SERVES
@@ -604,7 +604,9 @@ def test_bad_input_is_answered_with_a_sentence(
 def test_a_request_that_was_rolled_back_is_not_certified(trained: Path, tmp_path: Path) -> None:
     run = copy(trained, tmp_path / "run")
     federation = Federation.open(run)
-    request = federation.forget(["cat"], method="renormalise").result.request
+    request = federation.forget(
+        ["cat"], settings=ForgetSettings(method="renormalise")
+    ).result.request
     Transaction(federation.active).rollback()
     said = unlabel("certificate", run, "--request", request).sentence
     assert said == f"Request {request} was rolled back, so there is nothing to certify."

@@ -13,9 +13,10 @@ import pytest
 from cli.command_line import one_thread, unlabel
 from report.certified import PARTIES, Forger, certify, copy, forget, make_run
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.configfile import read_run_config
 from unlabel.files import sha256
+from unlabel.forget import ForgetSettings
 from unlabel.forget.hidden import Hidden
 from unlabel.party import Ledger
 from unlabel.report.annex import make_auditor_keys, read_annex_key
@@ -43,8 +44,10 @@ def certified(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     for mode in ("open", "secret"):
         forget(found[mode], purge=False, secret=mode == "secret")
     federation = Federation.open(found["hidden"])
-    federation.forget(["cat"], method=Hidden(steps=20, batch=32), wreck=True).commit(force=True)
-    erasure.purge(federation)
+    federation.forget(
+        ["cat"], settings=ForgetSettings(method=Hidden(steps=20, batch=32), allow_collapse=True)
+    ).commit(force=True)
+    federation.purge()
     for run in found.values():
         certify(run, keys)
     return found

@@ -10,7 +10,7 @@ import pytest
 from cli.command_line import one_thread, unlabel
 from report.certified import LABELS, PASSIVE, Forger, certify, copy, forget, make_run
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.files import sha256
 from unlabel.party import Ledger
 from unlabel.report.annex import make_auditor_keys, read_annex_key, unseal
@@ -159,9 +159,11 @@ def test_old_weights_under_a_new_number_are_no_purge(trained: Path, tmp_path: Pa
     active = federation.active
     before, after = active.versions.common()[-2:]
     facts = active.versions.restore(before)
-    active.versions.save(after + 1, {k: v for k, v in facts.items() if k != "parties"}, also=(after,))
-    federation.catch_up()
-    erasure.purge(federation)
+    active.versions.save(
+        after + 1, {k: v for k, v in facts.items() if k != "parties"}, also=(after,)
+    )
+    federation.refresh()
+    federation.purge()
     certify(run)
     found = faults(run)
     for party in PASSIVE:

@@ -18,7 +18,7 @@ from unlabel.configfile import read_config
 from unlabel.data import Columns
 from unlabel.data.encoding import FILE
 from unlabel.errors import DataError, ForgetError, PartyRefused
-from unlabel.forget import METHODS, read_public, read_unlabelled
+from unlabel.forget import METHODS, ForgetSettings, read_public, read_unlabelled
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.train import RunConfig, TrainSettings
 
@@ -227,7 +227,7 @@ def test_a_public_set_is_read_with_the_runs_categories(
         table = pd.read_csv(trained / f"{name}.csv").set_index("id").loc[cold]
         table.reset_index().to_csv(public / f"{party}.csv", index=False)
     listed = held.ids[held.rows.train[:3].numpy()].tolist()
-    federation.forget(ids=listed, public=public, few_shot=5).rollback()
+    federation.forget(ids=listed, settings=ForgetSettings(public=public, few_shot=5)).rollback()
     values = federation.passives["clinic"].bottom.tables["public"].values
     assert values[:, 1:].tolist() == [[0, 1, 0, 0]] * len(cold)
 
@@ -286,7 +286,7 @@ def test_one_of_two_labels_is_not_forgotten_by_any_method(run: Path, method: str
     federation = Federation.open(run)
     before = weights(federation)
     with pytest.raises(ForgetError, match=r"1 would be, 'class 0': nothing .*of people \(--ids\)"):
-        federation.forget(["class 1"], method=method)
+        federation.forget(["class 1"], settings=ForgetSettings(method=method))
     assert all(torch.equal(value, before[name]) for name, value in weights(federation).items())
     assert not (run / "active" / "staged").exists() or not any((run / "active/staged").iterdir())
 
@@ -294,9 +294,9 @@ def test_one_of_two_labels_is_not_forgotten_by_any_method(run: Path, method: str
 def test_requests_stop_before_one_label_is_left(tmp_path: Path) -> None:
     federation = Federation.create(made(tmp_path, labels=3, epochs=8))
     federation.train()
-    federation.forget(["class 2"], method="renormalise").commit(force=True)
+    federation.forget(["class 2"], settings=ForgetSettings(method="renormalise")).commit(force=True)
     with pytest.raises(ForgetError, match=r"two labels to be left but 1 would be, 'class 1'"):
-        federation.forget(["class 0"], method="renormalise")
+        federation.forget(["class 0"], settings=ForgetSettings(method="renormalise"))
     slot = run_slot(federation, ["class 0"])
     assert not slot.kept
     assert "two labels to be left but 1 would be, 'class 1'" in slot.why

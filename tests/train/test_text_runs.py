@@ -18,7 +18,7 @@ from unlabel.bench.comparison import ComparisonSettings
 from unlabel.configfile import read_config
 from unlabel.data.splits import split_texts
 from unlabel.errors import ForgetError, PartyRefused, SettingsError
-from unlabel.forget import Method
+from unlabel.forget import ForgetSettings, Method
 from unlabel.forget.boundary import Boundary
 from unlabel.forget.unsir import Unsir
 from unlabel.models import read_texts
@@ -158,7 +158,7 @@ def test_a_public_set_of_texts_lies_in_tables_too(tmp_path: Path) -> None:
     public.mkdir()
     write_tables(public, 90, 3)
     (public / "bank.csv").rename(public / "active.csv")
-    outcome = federation.forget(["card"], public=public)
+    outcome = federation.forget(["card"], settings=ForgetSettings(public=public))
     assert (outcome.result.forgotten_accuracy.after or 0) < 0.05
     assert outcome.result.public == f"the files at {public}"
     outcome.rollback()
@@ -202,7 +202,7 @@ def test_a_method_that_moves_inputs_is_refused_in_one_sentence(
     federation.train(epochs=1)
     before = federation.evaluate()
     with pytest.raises(kind, match=f"^{start}.*no gradient moves; choose a method.*frozen"):
-        federation.forget(["loan"], method=method)
+        federation.forget(["loan"], settings=ForgetSettings(method=method))
     assert federation.evaluate() == before
     assert all(party.open is None for party in federation.passives.values())
 
@@ -247,7 +247,7 @@ def test_features_of_a_frozen_encoder_can_be_moved(
     federation = Federation.create(read_config(path))
     assert federation.holdings.features["passive-1"].shape == (32,)
     federation.train(epochs=1)
-    outcome = federation.forget(["loan"], method=method)
+    outcome = federation.forget(["loan"], settings=ForgetSettings(method=method))
     assert outcome.result.steps > 0
     outcome.rollback()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from unlabel.bench.comparison_summary import RETRAINED, find
 from unlabel.bench.pictures import COLOURS, labels_in_words, new_plot, save, short_name
-from unlabel.erasure import DEFAULT_METHOD
+from unlabel.forget.settings import DEFAULT_METHOD
 
 PANELS = {
     "retained": "D_r: accuracy on retained labels, %",

@@ -8,7 +8,7 @@ from typing import Any
 
 from unlabel.audit import residual
 from unlabel.bench.measures import read_method, spread
-from unlabel.erasure import DEFAULT_METHOD
+from unlabel.forget.settings import DEFAULT_METHOD
 
 #: The method that stands for models trained without the labels.
 RETRAINED = "retrain"

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unlabel.bench.faults import LABEL, Kill, Life
+from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 
 if TYPE_CHECKING:
-    from unlabel.operate.connect import FarFederation
+    from unlabel.operate.connect import RemoteFederation
 
 #: Every draw of the request, so that it is the same in every round.
 KEY = "5f" * 32
@@ -58,9 +60,8 @@ class Town:
 
     def _begin(self) -> None:
         """Align the rows and keep what every party has then; each round starts from it."""
-        from unlabel.operate.connect import connected
 
-        with connected(self.kits["active"], resume=True):
+        with Federation.connect(self.kits["active"], resume=True):
             pass
         self.neighbours.stop()
         for name, kit in self.kits.items():
@@ -69,28 +70,21 @@ class Town:
 
     def live(self, verbs: Sequence[str], planned: Callable[[str], list[Kill]], life: Life) -> Life:
         """Live one round of some verbs, in their order."""
-        from unlabel import erasure
 
         self.neighbours.stop()
         for name, kit in self.kits.items():
             shutil.rmtree(kit / "state")
             shutil.copytree(self.place / "beginning" / name, kit / "state")
         self.neighbours.__enter__()
-        acts: dict[str, Callable[[FarFederation], object]] = {
+        acts: dict[str, Callable[[Federation], object]] = {
             "train": lambda fed: fed.train(),
-            "forget": lambda fed: fed.forget([LABEL], key=KEY),
-            "commit": self._commit,
-            "purge": lambda fed: fed.lasting(lambda: erasure.purge(fed)),
+            "forget": lambda fed: fed.forget([LABEL], settings=ForgetSettings(key=KEY)),
+            "commit": lambda fed: fed.commit(force=True),
+            "purge": lambda fed: fed.purge(),
         }
         for verb in verbs:
             self._verb(verb, planned, life, acts[verb])
         return life
-
-    def _commit(self, fed: FarFederation) -> str:
-        from unlabel import erasure
-
-        request = erasure.waiting(fed)
-        return fed.lasting(lambda: erasure.commit_once(fed, request, force=True))
 
     def _verb(
         self,
@@ -99,9 +93,8 @@ class Town:
         life: Life,
         act: Callable[[Any], Any],
     ) -> None:
-        from unlabel.operate.connect import connected
 
-        with connected(self.kits["active"], resume=True) as fed:
+        with Federation.connect(self.kits["active"], resume=True) as fed:
             killer = Killer(self, fed, planned(verb))
             killer.start()
             began = time.monotonic()
@@ -148,7 +141,7 @@ class Town:
 class Killer(threading.Thread):
     """Kills what is planned while a verb runs, one after the other, and times what follows."""
 
-    def __init__(self, town: Town, fed: FarFederation, plan: list[Kill]) -> None:
+    def __init__(self, town: Town, fed: RemoteFederation, plan: list[Kill]) -> None:
         super().__init__(daemon=True)
         self.town = town
         self.fed = fed

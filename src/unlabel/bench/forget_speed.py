@@ -10,6 +10,7 @@ from typing import Any
 from unlabel.bench.measures import key_of, read_method
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
+from unlabel.forget import ForgetSettings
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ def run(settings: ForgetSpeedSettings, say: Callable[[str], None]) -> dict[str, 
     for number in range(1 + settings.repeats):
         say(f"forgetting, {'cold' if number == 0 else f'warm {number}'}")
         key = key_of(settings.seed, settings.label)
-        outcome = federation.forget([settings.label], method=read_method(settings.method), key=key)
+        outcome = federation.forget(
+            [settings.label], settings=ForgetSettings(method=read_method(settings.method), key=key)
+        )
         outcome.rollback()
         results.append(outcome.result)
     cold, warm = results[0], results[1:] or results

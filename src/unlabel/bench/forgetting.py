@@ -30,7 +30,8 @@ from unlabel.bench.records import Records
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.federation import Federation
 from unlabel.files import sha256
-from unlabel.forget import Forgotten
+from unlabel.forget import ForgetSettings
+from unlabel.train import Forgotten
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,10 @@ def _forget(
         records.add(**line, retained=stay, forgotten=gone, **probe(federation, labels))
         return
     outcome = federation.forget(
-        labels, method=read_method(method), key=key_of(seed, request), **samples_of(method)
+        labels,
+        settings=ForgetSettings(
+            method=read_method(method), key=key_of(seed, request), **samples_of(method)
+        ),
     )
     result = outcome.result
     line |= {**figures_of(result), "drift_share": result.drift_share}

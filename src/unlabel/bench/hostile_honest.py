@@ -19,6 +19,7 @@ from torch import Tensor
 
 from unlabel.errors import PartySuspected, TrainingError
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 from unlabel.models import ModelSettings
 from unlabel.party import Lookout, WatchSettings
 from unlabel.train import RunConfig, TrainSettings, Watcher, batch_count
@@ -157,7 +158,7 @@ def _gauge(federation: Federation, alarms: Alarms) -> None:
 def _forgotten(method: str, seed: int, alarms: Alarms) -> None:
     federation = _trained("digits", "mlp", seed, None, epochs=10)
     _gauge(federation, alarms)
-    federation.forget([3], method=method, wreck=True)
+    federation.forget([3], settings=ForgetSettings(method=method, allow_collapse=True))
 
 
 class _Stop(Watcher):

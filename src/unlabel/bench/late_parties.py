@@ -33,9 +33,9 @@ from unlabel.bench.registry import BENCHES, Bench
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
+from unlabel.forget import ForgetSettings
 from unlabel.party.lateness import LateRule
 from unlabel.party.optimiser import expect, one_of
-from unlabel.train import assemble
 from unlabel.wire import LocalTransport
 
 #: Corrections by name: what late parties embed with, and whether the rate is lowered.
@@ -209,10 +209,12 @@ class Study:
         try:
             outcome = federation.forget(
                 [label],
-                method=read_method(method),
-                key=key_of(self.seed, label),
-                wreck=True,
-                drift=False,
+                settings=ForgetSettings(
+                    method=read_method(method),
+                    key=key_of(self.seed, label),
+                    allow_collapse=True,
+                    measure_drift=False,
+                ),
             )
         except UnlabelError as error:
             return {"failed": str(error), "retained_before": before[0]}
@@ -243,7 +245,7 @@ class Study:
             lr=self.settings.lr / (1 + late) ** 0.5 if slow else self.settings.lr,
         )
         holdings = replace(holdings, config=replace(holdings.config, train=train))
-        return Federation(holdings, *assemble(holdings))
+        return Federation.of(holdings)
 
 
 def waiting(settings: LatePartiesSettings) -> list[dict[str, Any]]:

@@ -106,6 +106,7 @@ def _read(store: CheckpointStore, recipe: Recipe, seed: int) -> Original | None:
             return None  # a file of the same name holds other rows by now
         for place, learner in _learners(federation):
             learner.load_state(_under(tensors, place))
+        federation.keep_models()
         return Original(federation, facts["seconds"], facts["epoch_seconds"])
     except (CheckpointError, KeyError):
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unlabel.bench.comparison_summary import GONE, RETRAINED, find
-from unlabel.erasure import DEFAULT_METHOD
+from unlabel.forget.settings import DEFAULT_METHOD
 
 #: Points of D_r that may be lost against the original.
 LOSS = 1.0

@@ -13,7 +13,7 @@ from unlabel.bench.paper_differences import FEW, UNKNOWN, differences
 from unlabel.bench.paper_entry import STATUSES, Entry, Part
 from unlabel.bench.paper_tables import Printed, printed, printed_lambda, printed_leakage
 from unlabel.bench.registry import BENCHES
-from unlabel.erasure import DEFAULT_METHOD
+from unlabel.forget.settings import DEFAULT_METHOD
 
 Result = dict[str, Any]
 COMPARISONS = ("single-label", "two-label", "four-label")

@@ -25,8 +25,8 @@ from unlabel.data.dataset import Array
 from unlabel.errors import DataError
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
-from unlabel.forget import Forgotten
-from unlabel.train import assemble
+from unlabel.forget import ForgetSettings
+from unlabel.train import Forgotten
 from unlabel.train.loading import dataset_holdings, read_dataset
 
 KINDS = ("wrong", "outlier", "ordinary")
@@ -97,9 +97,9 @@ def run(settings: PeopleSettings, say: Callable[[str], None]) -> dict[str, Any]:
             # The public rows are of the same people, a share of them with wrong labels too.
             outcome = original.forget(
                 ids=ids,
-                method=read_method(settings.method),
-                key=key_of(seed, number),
-                any_public=True,
+                settings=ForgetSettings(
+                    method=read_method(settings.method), key=key_of(seed, number), any_public=True
+                ),
             )
             seconds.append(outcome.result.seconds)
             _note(found, accuracies, "forgotten", original, world, request)
@@ -172,7 +172,7 @@ def _doubt(
 
 def _federation(settings: PeopleSettings, data: Dataset, seed: int) -> Federation:
     holdings = dataset_holdings(settings.config(seed).under(Path.cwd()), data)
-    return Federation(holdings, *assemble(holdings))
+    return Federation.of(holdings)
 
 
 def _train(

@@ -19,13 +19,13 @@ from typing import Any, get_args
 
 import torch
 
-from unlabel import erasure
 from unlabel.bench.measures import key_of, read_method
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
-from unlabel.forget import PublicSet, Robust
+from unlabel.forget import ForgetSettings, PublicSet, Robust, plan, service
+from unlabel.forget.plan import expect_fits
 from unlabel.party import Stream
 from unlabel.party.optimiser import expect, one_of
 
@@ -124,30 +124,31 @@ def _forget(
     truth = federation.holdings.labels
     lines = []
     for robust in settings.robust:
-        task, request = erasure.plan(
-            federation,
-            labels=[key["label"]],
+        asked = ForgetSettings(
             few_shot=settings.few_shot,
             retained=settings.retained,
             robust=robust,  # type: ignore[arg-type]
             key=key_of(key["seed"], key["label"]),
         )
         public = make_wrong(
-            task.public,
+            plan(federation, labels=[key["label"]], settings=asked).public,
             key["label"],
             key["share"],
             key["way"],
-            count=len(task.names),
+            count=len(federation.labels),
             keep=settings.retained,
             seed=key["seed"],
         )
-        task = replace(task, public=public)
         wrong = set(public.rows[public.labels != truth[public.rows]].tolist())
         for method in settings.methods:
             line: dict[str, Any] = {"method": method, "robust": robust, "wrong": len(wrong)}
             try:
-                shots = task.shots(request, read_method(method))
-                outcome = erasure.run_request(federation, task, request, read_method(method))
+                chosen = replace(asked, method=read_method(method))
+                work = plan(federation, labels=[key["label"]], settings=chosen)
+                work = replace(work, public=public)
+                expect_fits(work)
+                shots = work.shots
+                outcome = service.carry_out(federation, work)
             except UnlabelError as error:
                 lines.append({**line, "refused": str(error)})
                 continue

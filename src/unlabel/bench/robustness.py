@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unlabel import erasure
 from unlabel.bench.measures import (
     accuracies,
     code_digest,
@@ -31,7 +30,8 @@ from unlabel.bench.records import Records
 from unlabel.bench.trials import SENSELESS
 from unlabel.errors import ForgetError, SettingsError, TrainingError, why
 from unlabel.federation import Federation
-from unlabel.forget import PublicSet
+from unlabel.forget import ForgetSettings, Outcome, PublicSet, plan, service
+from unlabel.forget.plan import expect_fits
 from unlabel.party.optimiser import expect
 
 #: Methods that are tried if none is named: the default, ours for each mode, the paper's at rates
@@ -208,23 +208,26 @@ class Ladder:
 
     def _forget(
         self, federation: Federation, level: Level, method: str, seed: int
-    ) -> tuple[erasure.Outcome, str]:
+    ) -> tuple[Outcome, str]:
         """Return the outcome, and why it was refused before it was forced, if it was."""
         refused = ""
         while True:
-            task, request = erasure.plan(
+            work = plan(
                 federation,
                 labels=self.settings.labels,
-                key=key_of(seed, self.request),
-                wreck=True,
-                drift=False,
-                any_public=bool(refused),
-                **level.options,
+                settings=ForgetSettings(
+                    method=read_method(method),
+                    key=key_of(seed, self.request),
+                    allow_collapse=True,
+                    measure_drift=False,
+                    any_public=bool(refused),
+                    **level.options,
+                ),
             )
-            task = replace(task, public=level.change(federation, task.public, seed))
+            work = replace(work, public=level.change(federation, work.public, seed))
             try:
-                made = read_method(method)
-                return erasure.run_request(federation, task, request, made), refused
+                expect_fits(work)
+                return service.carry_out(federation, work), refused
             except ForgetError as error:
                 if refused or "--any-public" not in str(error):
                     raise

@@ -26,7 +26,8 @@ from unlabel.bench.robustness_summary import finish, table
 from unlabel.bench.trials import SENSELESS
 from unlabel.errors import ForgetError, SettingsError, TrainingError, why
 from unlabel.federation import Federation
-from unlabel.forget import Forgotten
+from unlabel.forget import ForgetSettings
+from unlabel.train import Forgotten
 
 NAME = "many-requests"
 #: Measured as one request for everything, since they are what the others are held against.
@@ -124,7 +125,13 @@ def _label_steps(
     for number, label in enumerate(settings.labels):
         gone = settings.labels[: number + 1]
         outcome = federation.forget(
-            [label], method=read_method(method), key=key_of(seed, *gone), wreck=True, drift=False
+            [label],
+            settings=ForgetSettings(
+                method=read_method(method),
+                key=key_of(seed, *gone),
+                allow_collapse=True,
+                measure_drift=False,
+            ),
         )
         seconds = outcome.result.seconds
         outcome.commit(force=True)
@@ -151,7 +158,13 @@ def _references(
             federation = ladder.original(settings, seed)
             ladder.say(f"seed {seed}, {method} beside {number} requests")
             outcome = federation.forget(
-                gone, method=read_method(method), key=key_of(seed, *gone), wreck=True, drift=False
+                gone,
+                settings=ForgetSettings(
+                    method=read_method(method),
+                    key=key_of(seed, *gone),
+                    allow_collapse=True,
+                    measure_drift=False,
+                ),
             )
             figures = label_figures(federation, gone) | {"seconds": outcome.result.seconds}
             outcome.rollback()
@@ -181,7 +194,10 @@ def _people_steps(
     for number, rows in enumerate(people_of(settings, federation, seed)):
         ids = [str(federation.holdings.ids[row]) for row in rows]
         outcome = federation.forget(
-            ids=ids, method=read_method(method), key=key_of(seed, "people", number), wreck=True
+            ids=ids,
+            settings=ForgetSettings(
+                method=read_method(method), key=key_of(seed, "people", number), allow_collapse=True
+            ),
         )
         seconds = outcome.result.seconds
         outcome.commit(force=True)

@@ -27,10 +27,10 @@ from unlabel.audit.party_files import files_view
 from unlabel.audit.traces import Trace, trace
 from unlabel.audit.view import Held, View, hold, listening
 from unlabel.bench.measures import read_method
-from unlabel.erasure import Outcome
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
 from unlabel.files import write_atomically
+from unlabel.forget import ForgetSettings, Outcome
 
 #: The file of a run that every party is given.
 CERTIFICATE = "certificate.json"
@@ -129,7 +129,9 @@ class Scene:
         name = next(iter(federation.passives))
         ids = [str(federation.holdings.ids[row]) for row in rows.tolist()]
         with listening(federation.active) as listener:
-            outcome = federation.forget(ids=ids, method="people", wreck=True, **options)
+            outcome = federation.forget(
+                ids=ids, settings=ForgetSettings(method="people", allow_collapse=True, **options)
+            )
         try:
             view = self._view(federation, name, listener.heard[name], self._before[name], None)
         finally:
@@ -171,7 +173,10 @@ class Scene:
                 options = {**options, "secret": made.mode() == "hidden"}
             with listening(federation.active) as listener:
                 outcome = federation.forget(
-                    list(labels), method=made, wreck=True, drift=False, **options
+                    list(labels),
+                    settings=ForgetSettings(
+                        method=made, allow_collapse=True, measure_drift=False, **options
+                    ),
                 )
                 # A control cannot be committed; all else is kept, since a run shows more then.
                 if run is not None and not outcome.result.control:

@@ -24,9 +24,9 @@ from unlabel.bench.recipe import Recipe
 from unlabel.bench.registry import BENCHES, Bench
 from unlabel.bench.training_defences_picture import draw
 from unlabel.bench.trials import Trials
-from unlabel.erasure import DEFAULT_METHOD
 from unlabel.errors import PartyRefused, SettingsError, TrainingError
 from unlabel.files import write_atomically
+from unlabel.forget.settings import DEFAULT_METHOD
 from unlabel.party.optimiser import expect
 
 #: Methods that are tried if none is named: the default, ours, and the paper's own.

@@ -22,7 +22,6 @@ from unlabel.bench.originals import Original, open_original, recipe_digest
 from unlabel.bench.provenance import provenance
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.records import Records
-from unlabel.erasure import Outcome
 from unlabel.errors import (
     ForgetError,
     PartyRefused,
@@ -32,7 +31,7 @@ from unlabel.errors import (
     why,
 )
 from unlabel.federation import Federation
-from unlabel.forget import Method
+from unlabel.forget import ForgetSettings, Method, Outcome
 
 #: Seconds from which a request is not repeated: warming up is little beside them.
 LONG = 5.0
@@ -174,11 +173,13 @@ class Trials:
     def _once(self, federation: Federation, method: str, seed: int) -> Outcome:
         return federation.forget(
             self.labels,
-            method=read_method(method),
-            key=key_of(seed, self.request),
-            wreck=True,
-            drift=False,
-            **samples_of(method),
+            settings=ForgetSettings(
+                method=read_method(method),
+                key=key_of(seed, self.request),
+                allow_collapse=True,
+                measure_drift=False,
+                **samples_of(method),
+            ),
         )
 
     def _request(

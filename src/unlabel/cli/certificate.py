@@ -93,8 +93,8 @@ def _say(target: Target, made: Certified, json: bool) -> None:
         messages.print("There is no annex: no --auditor-key was given.", soft_wrap=True)
     if met:
         messages.print(
-            f"Trusted on first use, in {target.folder / 'config.yaml'}: {', '.join(met)}. Compare the keys "
-            f"with their owners once.",
+            f"Trusted on first use, in {target.folder / 'config.yaml'}: {', '.join(met)}. Compare "
+            f"the keys with their owners once.",
             soft_wrap=True,
         )
 

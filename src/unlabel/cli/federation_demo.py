@@ -21,15 +21,14 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel.cli.certificate import CERTIFICATE
 from unlabel.cli.output import Json, make_table, messages, print_json, results
-from unlabel.cli.report import REPORT
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.files import write_atomically, writing
 from unlabel.operate.example import TABLES, settings, write_tables
 from unlabel.operate.kit import Kit
 from unlabel.operate.neighbours import Neighbours, free_port
+from unlabel.report.service import CERTIFICATE, REPORT
 from unlabel.signing import Signer
 
 FORGOTTEN = "3"

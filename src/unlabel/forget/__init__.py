@@ -1,4 +1,4 @@
-"""One method of forgetting a file, a request from plan to staged, and the transaction it ends in."""
+"""One method of forgetting a file; a request from plan to staged; the transaction it ends in."""
 
 from unlabel.forget.anchors import PublicFrom, make_anchors, named_by_model
 from unlabel.forget.files import read_public, read_unlabelled

@@ -73,7 +73,7 @@ def plan(
         public=public,
         training=run.config.train,
     )
-    _expect_fits(work)
+    expect_fits(work)
     _expect_undisclosing(run, work)
     return work
 
@@ -125,7 +125,7 @@ def _request(
     )
 
 
-def _expect_fits(work: Work) -> None:
+def expect_fits(work: Work) -> None:
     """Raise where the method cannot carry the request out, or would tell what is to stay secret."""
     request, method, name = work.request, work.method, work.name
     if method.people != bool(request.rows):

@@ -29,11 +29,11 @@ from typing import Any
 from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.forget.queue import QUEUE
-from unlabel.forget.request import Forgotten, Request
+from unlabel.forget.request import Request
 from unlabel.forget.spending import ACCOUNT
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
-from unlabel.train import Conduct, RequestFacts, VersionFacts
+from unlabel.train import Conduct, Forgotten, RequestFacts, VersionFacts
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
 STILL_KNOWN = (

@@ -247,7 +247,8 @@ def connected(folder: str | Path, **options: Any) -> Iterator[RemoteFederation]:
     )
     if "said" in options:
         options["notify"] = options.pop("said")
-    with connect(folder, **options) as federation:
+    federation = connect(folder, **options)
+    with federation:
         yield federation
 
 

@@ -1,4 +1,4 @@
-"""What the active party notes with every version of its models, and where a request made it, of that.
+"""What the active party notes with every version of its models, and of the request that made it.
 
 On disk it is plain data in the version's manifest:
 
