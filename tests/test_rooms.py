@@ -22,7 +22,7 @@ ROOMS = (
 #: What every room may import.
 COMMON = {"errors", "registry", "files", "link", "words", "signing", "_version"}
 #: The house's front: `import unlabel` itself, and the files it is made of.
-FRONT = {"auditing", "federation", "erasure", "configfile", "runfolder", ""}
+FRONT = {"federation", "verification", "configfile", "runfolder", ""}
 #: Rooms that may come in through the front; the front may look into all others.
 GUESTS = {"operate", "bench", "cli"}
 #: Files that only start a program.

@@ -13,7 +13,7 @@ from unlabel.audit.compare import compare
 from unlabel.audit.gate import judge, level_of
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten
-from unlabel.train import AuditSettings, assemble, load_holdings
+from unlabel.train import AuditSettings, load_holdings
 
 LABELS = (3,)
 SEEDS = 4
@@ -44,7 +44,7 @@ def retrained() -> list[Seen]:
     for seed in range(SEEDS):
         config = replace(holdings.config, train=replace(holdings.config.train, seed=seed))
         own = replace(holdings, config=config)
-        federation = Federation(own, *assemble(own))
+        federation = Federation.of(own)
         federation.forgotten = Forgotten(labels=LABELS)
         federation.train()
         found.append(sight(federation))

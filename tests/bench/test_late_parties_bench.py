@@ -16,6 +16,7 @@ from unlabel.bench.late_parties import LatePartiesSettings, run, waiting
 from unlabel.bench.late_parties_link import Behind, draw_delays, time_of
 from unlabel.bench.late_parties_page import around, page, summarise, table
 from unlabel.errors import SettingsError
+from unlabel.party import describe
 from unlabel.party.lateness import Lateness
 from unlabel.train import Training, assemble
 from unlabel.wire import Gradients, LocalTransport, Refused

@@ -88,8 +88,8 @@ def test_suspects_are_counted_as_the_model_itself_would_count_them() -> None:
         "digits", model="convnet", epochs=2, batch=128, lr=0.05, public=0, seed=0
     )
     federation.train()
-    task, _ = plan(federation, labels=[3], settings=ForgetSettings(few_shot=12))
-    public = make_wrong(task.public, 3, 0.4, "any", count=10, keep=3, seed=0)
+    work = plan(federation, labels=[3], settings=ForgetSettings(few_shot=12))
+    public = make_wrong(work.public, 3, 0.4, "any", count=10, keep=3, seed=0)
     p = federation.active.logits(public.rows).softmax(1)
     doubted = p[torch.arange(len(public)), public.labels] < 0.1
     wrong = public.labels != federation.holdings.labels[public.rows]

@@ -460,7 +460,7 @@ def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
     monkeypatch.setattr("unlabel.cli.demo.RETRAINED", 1)
     quick = ("forgotten-accuracy", "retained-accuracy", "rank", "probe-linear")
     measures = {name: MEASURES.get(name)() for name in quick}
-    monkeypatch.setattr("unlabel.auditing.compare", partial(compare, measures=measures))
+    monkeypatch.setattr("unlabel.audit.service.compare", partial(compare, measures=measures))
     unlabel("demo", "--out", "page")
     page = unlabel("demo", "--out", "page", "--picture", "page.svg")
     assert page.code == 0

@@ -16,10 +16,10 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from forget.one_piece import federation
 from forget.partner_view import expect_same_view, view, watch
 
-from unlabel.cli.slots import run_slot
 from unlabel.errors import RunError
 from unlabel.federation import Federation
-from unlabel.forget import Queue
+from unlabel.forget import ForgetSettings, Queue
+from unlabel.forget.slots import run_slot
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -119,7 +119,7 @@ def test_partners_cannot_tell_slots_apart(tmp_path: Path) -> None:
         fed = federation(parties=2, active_part=True, folder=tmp_path / name, epochs=30, lr=0.1)
         fed.train()
         watched = watch(fed)
-        slot = run_slot(fed, labels)
+        slot = run_slot(fed, labels, ForgetSettings())
         kept[name] = slot.kept
         assert bool(slot.why) == (bool(labels) and not slot.kept)
         views[name] = view(fed, watched)

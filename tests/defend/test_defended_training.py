@@ -32,7 +32,7 @@ def trained(defend: DefendSettings | None) -> dict[str, torch.Tensor]:
     """Return all weights after a small training; None builds it without the new settings."""
     holdings = small_holdings(2)
     active, passives = assemble(holdings) if defend is None else built(holdings, defend)
-    Training(active, holdings.rows, holdings.config.train, labels=4, facts={}).run()
+    Training(active, holdings.rows, holdings.config.train, labels=4).run()
     found = {f"active/{k}": v for k, v in active.top.state().items()}
     for name, party in passives.items():
         found |= {f"{name}/{k}": v for k, v in party.bottom.state().items()}

@@ -20,7 +20,7 @@ from federation.small_houses import KEY, LABELS, PARTIES, PASSIVE, person, write
 from torch import Tensor
 from typer.testing import CliRunner
 
-from unlabel import erasure
+from unlabel import Federation
 from unlabel.cli.main import app
 from unlabel.data import ACTIVE
 from unlabel.errors import PartyLost, SettingsError
@@ -204,7 +204,7 @@ def test_a_party_that_dies_while_it_is_asked_is_done_without(scene: Scene) -> No
         lambda federation: federation.active.prepare(federation.holdings.rows.train, 1),
         lambda federation: federation.active.step(federation.holdings.rows.train[:8], 0),
         lambda federation: federation.forget([LABELS[1]]),
-        erasure.purge,
+        Federation.purge,
     ],
 )
 def test_nothing_but_a_prediction_goes_on_without_a_party(

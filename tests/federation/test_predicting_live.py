@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from federation.small_houses import PARTIES, person, write_tables
 
+from unlabel import Federation
 from unlabel.data import ACTIVE
 from unlabel.operate import courier
 from unlabel.operate.neighbours import Neighbours, free_port

@@ -24,7 +24,7 @@ from typing import Any
 
 import torch
 
-from unlabel import Federation, erasure
+from unlabel import Federation
 from unlabel.forget import ForgetSettings
 from unlabel.forget.renormalise import Renormalise
 from unlabel.party import PassiveParty
@@ -43,9 +43,9 @@ def run_verb(federation: Federation, verb: str, label: str) -> object:
         return federation.forget([label], settings=ForgetSettings(method=METHOD, key=KEY))
     verbs: dict[str, Callable[[Federation], object]] = {
         "commit": lambda federation: federation.commit(force=True),
-        "rollback": erasure.rollback,
-        "purge": erasure.purge,
-        "recover": erasure.recover,
+        "rollback": Federation.rollback,
+        "purge": Federation.purge,
+        "recover": Federation.recover,
     }
     return verbs[verb](federation)
 

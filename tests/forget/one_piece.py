@@ -16,7 +16,7 @@ from unlabel.data import Features, Rows
 from unlabel.federation import Federation
 from unlabel.models import ModelSettings
 from unlabel.models.tops import Top
-from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, batches
+from unlabel.train import Holdings, RunConfig, TrainSettings, batches
 
 Kind = Literal["table", "image"]
 
@@ -95,8 +95,7 @@ def federation(
             public=every[TRAIN : TRAIN + PUBLIC],
         ),
     )
-    active, passives = assemble(holdings, folder=folder)
-    return Federation(holdings, active, passives, folder)
+    return Federation.of(holdings, folder)
 
 
 class OnePiece(nn.Module):

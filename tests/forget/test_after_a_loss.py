@@ -12,7 +12,7 @@ from torch import Tensor
 
 from unlabel import Federation
 from unlabel.errors import CheckpointError, PartyLost
-from unlabel.forget import ForgetSettings, noisy_request, plan, service
+from unlabel.forget import ForgetSettings, noisy_request
 from unlabel.forget.hidden import Hidden
 from unlabel.report.certificate import issue
 from unlabel.wire import Attest, Describe, Embed, Message, Rollback, Stage
@@ -32,16 +32,15 @@ def test_a_label_that_was_forgotten_is_not_learned_again(trained: Federation) ->
     trained.forget([3], settings=ForgetSettings(mode="open", measure_drift=False)).commit()
     # Training goes on after the commit, so the newest version is one of training.
     assert trained.version is not None
-    assert trained.folder is not None
     facts = trained.active.versions.facts(trained.version)
     about = {name: facts[name] for name in ("data", "settings", "forgotten", "progress")}
     trained.active.versions.save(trained.version + 1, about)
     shutil.rmtree(trained.folder / next(iter(trained.passives)) / "versions")
     with pytest.raises(CheckpointError, match="A party lost version"):
         Federation.open(trained.folder, resume=True)
-    trained.far = True
+    trained.is_remote = True
     with pytest.raises(CheckpointError, match="A party lost version"):
-        trained.train(reveal=True)
+        trained.train(allow_disclosure=True)
     assert trained.active.versions.store.versions() != ()
 
 
@@ -112,9 +111,8 @@ def test_a_request_that_is_repeated_tells_no_second_noisy_row(
     key = "ab" * 32  # as a command draws it, once
     for _ in range(4):
         try:
-            task, request = plan(trained, labels=[3], settings=ForgetSettings(key=key))
             method = Hidden(noise=2.0, moves=2, steps=5)
-            service.carry_out(trained, task, request, method)
+            trained.forget([3], settings=ForgetSettings(method=method, key=key))
         except PartyLost:
             trained.refresh(afresh=True)
     assert len(rows) == 4

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from unlabel.errors import ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import ForgetSettings, Forgotten, Method, Outcome, plan, take_back
+from unlabel.forget import ForgetSettings, Forgotten, Method, Outcome, plan
 from unlabel.forget.amnesiac import Amnesiac
 from unlabel.forget.boundary import Boundary
 from unlabel.forget.delete import Delete
@@ -542,21 +542,18 @@ def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
     monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
     at = Reference("table", 2, False, (1,))
     exact = dict(zip((n for n, _ in at.net.named_parameters()), importance(at), strict=True))
-    task, request = plan(
-        at.fed, labels=[1], settings=ForgetSettings(few_shot=2, retained=1, key=KEY)
-    )
-    shots, saved, draws = task.shots(request, Fisher()), at.fed.active.versions.snapshot(), 150
+    settings = ForgetSettings(method=Fisher(), few_shot=2, retained=1, key=KEY)
+    work = plan(at.fed, labels=[1], settings=settings)
+    saved, draws = at.fed.active.versions.snapshot(), 150
     first = {name: torch.zeros_like(value) for name, value in exact.items()}
     second = copy.deepcopy(first)
     for seed in range(draws):
-        work = replace(task, training=replace(task.training, seed=seed)).work(
-            request, shots, lambda *_: None
-        )
-        Fisher(alpha=0.0, batch=16).run(work)
+        drawn = replace(work, training=replace(work.training, seed=seed))
+        Fisher(alpha=0.0, batch=16).run(drawn)
         for name, value in gathered(at, "retained").items():
             first[name] += value / draws
             second[name] += value**2 / draws
-        take_back(at.fed.active, request.id, saved)
+        work.take_back(saved)
     for name, value in exact.items():
         spread = (second[name] - first[name] ** 2).clamp(min=0).sqrt() / draws**0.5
         # Five standard errors, and those small enough for a bias to show.

@@ -18,7 +18,6 @@ from unlabel.forget import ForgetSettings, Method, plan
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.mixup_ascent import MixupAscent
 from unlabel.forget.renormalise import Renormalise
-from unlabel.train import assemble
 from unlabel.wire import LocalTransport
 
 LABELS = 8
@@ -39,8 +38,7 @@ def federation(parties: int, bottom: str = "plain_bottom", active_part: bool = F
         names=NAMES,
         rows=replace(holdings.rows, train=every[:80], test=every[80:96], public=every[96:]),
     )
-    active, passives = assemble(holdings)
-    made = Federation(holdings, active, passives)
+    made = Federation.of(holdings)
     made.train()
     return made
 
@@ -102,11 +100,8 @@ def mixed_loss(
 
 def shots_of(fed: Federation, forgotten: Sequence[int]) -> tuple[Tensor, Tensor, int]:
     """Return the rows, labels and number of forgotten samples that a request will use."""
-
-    task, request = plan(
-        fed, labels=list(forgotten), settings=ForgetSettings(few_shot=SHOTS, retained=KEPT, key=KEY)
-    )
-    shots = task.shots(request, Renormalise())
+    settings = ForgetSettings(method="renormalise", few_shot=SHOTS, retained=KEPT, key=KEY)
+    shots = plan(fed, labels=list(forgotten), settings=settings).shots
     return shots.rows, shots.labels, shots.forgotten
 
 

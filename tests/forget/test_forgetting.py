@@ -11,13 +11,10 @@ import pytest
 import torch
 from cli.command_line import one_thread
 
-from unlabel.forget import service
-from unlabel.forget import plan
-from unlabel.forget import ForgetSettings
 from unlabel.data import load_dataset
 from unlabel.errors import CheckpointError, ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import METHODS, Forgotten, Method, find_labels
+from unlabel.forget import METHODS, ForgetSettings, Forgotten, Method, find_labels, plan, service
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.deep import Deep
 from unlabel.forget.mixup_ascent import PRESETS, MixupAscent
@@ -117,7 +114,9 @@ def test_the_control_changes_no_weight(trained: Federation) -> None:
 def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Federation) -> None:
     drifting = trained.forget([1], settings=ForgetSettings(method=MixupAscent(lr=2e-7)))
     drifting.rollback()
-    frozen = trained.forget([1], settings=ForgetSettings(method=MixupAscent(lr=2e-7, batchnorm="frozen")))
+    frozen = trained.forget(
+        [1], settings=ForgetSettings(method=MixupAscent(lr=2e-7, batchnorm="frozen"))
+    )
     frozen.rollback()
     # At the paper's rate nothing is learned: frozen changes nothing, and all there is is drift.
     fell = drifting.result.forgotten_accuracy
@@ -209,7 +208,9 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
     for _ in range(2):
         recorder = Recorder(plain, keep_tensors=True)
         trained.active.transport = recorder
-        trained.forget([1], settings=ForgetSettings(method="renormalise", few_shot=5, secret=True)).rollback()
+        trained.forget(
+            [1], settings=ForgetSettings(method="renormalise", few_shot=5, secret=True)
+        ).rollback()
         trained.active.transport = plain
         entries = recorder.transcripts["passive-1"].entries
         asked = [e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"]
@@ -333,7 +334,10 @@ def test_a_public_set_of_ones_own_is_used(trained: Federation, tmp_path: Path) -
     x = np.concatenate([f.values.numpy() for f in trained.holdings.features.values()], axis=3)
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()
     np.savez(tmp_path / "public.npz", x=x[test], y=y[test])
-    outcome = trained.forget([1], settings=ForgetSettings(method="renormalise", public=tmp_path / "public.npz", few_shot=10))
+    outcome = trained.forget(
+        [1],
+        settings=ForgetSettings(method="renormalise", public=tmp_path / "public.npz", few_shot=10),
+    )
     outcome.rollback()
     assert outcome.result.few_shot == 10
     assert not outcome.result.disclosed
@@ -347,29 +351,30 @@ def test_a_sample_that_stands_twice_in_the_public_set_counts_once(
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()[:200]
     twice = np.concatenate([test, test[:30]])
     np.savez(tmp_path / "public.npz", x=x[twice], y=y[twice])
-    task, request = plan(trained, labels=[1], settings=ForgetSettings(public=tmp_path / "public.npz"))
-    assert task.shots(request, Renormalise()).duplicates == 30
+    settings = ForgetSettings(method="renormalise", public=tmp_path / "public.npz")
+    assert plan(trained, labels=[1], settings=settings).shots.duplicates == 30
 
 
 @pytest.mark.parametrize("robust", ["none", "drop", "weight"])
 def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, robust: str) -> None:
-    task, request = plan(trained, labels=[1], settings=ForgetSettings(robust=robust))  # type: ignore[arg-type]
-    labels = task.public.labels.clone()
+    settings = ForgetSettings(method="renormalise", robust=robust)  # type: ignore[arg-type]
+    work = plan(trained, labels=[1], settings=settings)
+    labels = work.public.labels.clone()
     wrong = (labels == 2).nonzero()[:5, 0]
     labels[wrong] = 1
-    task = replace(task, public=replace(task.public, labels=labels))
-    shots = task.shots(request, Renormalise())
+    work = replace(work, public=replace(work.public, labels=labels))
+    shots = work.shots
     suspected = {s.row for s in shots.suspects}
-    assert set(task.public.rows[wrong].tolist()) <= suspected
+    assert set(work.public.rows[wrong].tolist()) <= suspected
     used = dict(zip(shots.rows.tolist(), shots.weights.tolist(), strict=True))
-    for row in task.public.rows[wrong].tolist():
+    for row in work.public.rows[wrong].tolist():
         if robust == "drop":
             assert row not in used
         elif robust == "weight":
             assert used[row] < 0.1
         else:
             assert used[row] == 1.0
-    outcome = service.carry_out(trained, task, request, "renormalise")
+    outcome = service.carry_out(trained, work)
     outcome.rollback()
     assert outcome.result.forgotten_accuracy.after == 0.0
 
@@ -414,12 +419,13 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
     listed = set(fed.holdings.rows.train[:20].tolist())
-    task, request = plan(fed, ids=[str(row) for row in sorted(listed)], settings=ForgetSettings(cover=300))
-    among, apart = (set(rows.tolist()) for rows in task.covers(request))
+    settings = ForgetSettings(method=People(helper=3, passes=3), cover=300)
+    work = plan(fed, ids=[str(row) for row in sorted(listed)], settings=settings)
+    among, apart = (set(rows.tolist()) for rows in (work.among, work.apart))
     assert listed <= among
     assert not among & apart
     assert len(among) == len(apart) == 300
-    service.carry_out(fed, task, request, People(helper=3, passes=3)).rollback()
+    service.carry_out(fed, work).rollback()
     allowed = {frozenset(among), frozenset(apart)}
     own = fed.holdings.rows
     allowed |= {frozenset(own.test.tolist()), frozenset(own.public.tolist())}
@@ -435,7 +441,9 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
 def test_people_need_a_cover_and_strangers(trained: Federation) -> None:
     train_rows = trained.holdings.rows.train.tolist()
     with pytest.raises(ForgetError, match="Two covers of 1000 rows to hide 5 people in do not fit"):
-        trained.forget(ids=[str(row) for row in train_rows[:5]], settings=ForgetSettings(cover=1000))
+        trained.forget(
+            ids=[str(row) for row in train_rows[:5]], settings=ForgetSettings(cover=1000)
+        )
     with pytest.raises(ForgetError, match="ask for fewer people at a time"):
         trained.forget(ids=[str(row) for row in train_rows[:100]])
     fed = train(public=0)
@@ -467,8 +475,8 @@ def test_public_files_with_training_rows_in_them_are_disclosed(
     for rows, told in ((trained.holdings.rows.test, False), (trained.holdings.rows.train, True)):
         some = rows.numpy()[:200]
         np.savez(tmp_path / "public.npz", x=x[some], y=y[some])
-        task, _ = plan(trained, labels=[1], settings=ForgetSettings(public=tmp_path / "public.npz"))
-        assert task.public.disclosed == told
+        settings = ForgetSettings(public=tmp_path / "public.npz")
+        assert plan(trained, labels=[1], settings=settings).public.disclosed == told
 
 
 def test_a_ledger_that_was_cut_off_is_missed(tmp_path: Path) -> None:
@@ -524,7 +532,7 @@ def test_an_outcome_decides_on_no_request_but_its_own(folder: Path) -> None:
 def test_a_decision_from_elsewhere_does_not_lock_an_object(folder: Path) -> None:
     first = Federation.open(folder)
     first.forget([3])
-    Federation.commit(.open(folder))
+    Federation.open(folder).commit()
     first.forget([4]).rollback()
     assert first.forgotten == Forgotten(labels=(3,))
     assert first.evaluate().per_label_accuracy[3] == 0.0
@@ -560,9 +568,9 @@ def test_the_order_under_a_key_cannot_be_found_by_trying_seeds() -> None:
 def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Path) -> None:
     def cover(people: list[int], size: int) -> set[int]:
         fed = Federation.open(folder)
-        task, request = plan(fed, ids=[str(p) for p in people], settings=ForgetSettings(cover=size))
+        work = plan(fed, ids=[str(p) for p in people], settings=ForgetSettings(cover=size))
         fed.cover_secret.keep()
-        return set(task.covers(request)[0].tolist())
+        return set(work.among.tolist())
 
     train_rows = Federation.open(folder).holdings.rows.train.tolist()
     some, others = train_rows[:10], train_rows[10:20]
@@ -612,7 +620,9 @@ def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
 
 
 def test_a_rate_of_zero_is_a_control_too(trained: Federation) -> None:
-    outcome = trained.forget([1], settings=ForgetSettings(method=Ascent(lr=0.0, batchnorm="frozen")))
+    outcome = trained.forget(
+        [1], settings=ForgetSettings(method=Ascent(lr=0.0, batchnorm="frozen"))
+    )
     with pytest.raises(ForgetError, match="a control that forgets nothing"):
         outcome.commit()
     outcome.rollback()

@@ -17,15 +17,15 @@ from forget.partner_view import expect_same_view, view, watch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
-from unlabel import erasure
 from unlabel.errors import ForgetError, WireError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, noisy_request, plan, service
 from unlabel.forget.deep import Deep
 from unlabel.forget.hidden import Hidden
 from unlabel.forget.noisy_request import belief, noisy_row, public_head
-from unlabel.forget.plan import has_hidden
+from unlabel.forget.plan import expect_fits, has_hidden
 from unlabel.forget.renormalise import Renormalise
+from unlabel.forget.settings import MODE_METHODS
 from unlabel.party import ActiveParty, Stream
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -208,8 +208,7 @@ def test_no_embedding_of_a_forgotten_label_is_used(
         fed = trained()
         fed.forget([3], settings=ForgetSettings(method=QUICK)).commit(force=True)
         method = replace(QUICK, samples=samples)
-        task, request = plan(fed, labels=[1], settings=ForgetSettings(mode="hidden", key=KEY))
-        work = task.work(request, task.shots(request, method), lambda *_: None)
+        work = plan(fed, labels=[1], settings=ForgetSettings(method=method, key=KEY))
         if poison:
             monkeypatch.setattr(ActiveParty, "embeddings", poisoned(ActiveParty.embeddings, (1, 3)))
         method.run(work)
@@ -294,10 +293,10 @@ def test_an_error_on_the_wire_is_raised(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_public_set_without_a_label_is_refused_whichever_is_forgotten() -> None:
     fed = trained()
     for label in (1, 2):
-        task, request = plan(fed, labels=[label], settings=ForgetSettings(mode="hidden"))
-        task = replace(task, public=task.public.without([2]))
+        work = plan(fed, labels=[label], settings=ForgetSettings(mode="hidden"))
+        work = replace(work, public=work.public.without([2]))
         with pytest.raises(ForgetError, match="no sample of label 'cedar'"):
-            service.carry_out(fed, task, request, None)
+            expect_fits(work)
 
 
 # --- with noise ---------------------------------------------------------------------------------
@@ -456,16 +455,16 @@ def test_one_hidden_request_after_another_and_what_would_reveal_them(
         assert events == ["rollback", *["commit"] * 4]
         assert {e.event for e in fed.ledger()["passive-1"]} == {"commit"}
     else:
-        fed.train(reveal=True)
+        fed.train(allow_disclosure=True)
 
 
 def test_modes_choose_methods_and_refuse_others() -> None:
     fed = trained(epochs=1)
-    for mode, name in erasure.MODE_METHODS.items():
-        assert erasure.make_method(None, people=False, mode=mode)[0] == name  # type: ignore[arg-type]
-        assert erasure.make_method(name, people=False)[1].mode() == mode
-    assert erasure.make_method(None, people=False)[0] == "hidden"
-    assert erasure.make_method(None, people=True, mode="open")[0] == "people"
+    for mode, name in MODE_METHODS.items():
+        assert ForgetSettings(mode=mode).choose(people=False)[0] == name
+        assert ForgetSettings(method=name).choose(people=False)[1].method.mode() == mode
+    assert ForgetSettings().choose(people=False)[0] == "hidden"
+    assert ForgetSettings(mode="open").choose(people=True)[0] == "people"
     watched = watch(fed)
     with pytest.raises(ForgetError, match="'retrain' cannot be hidden"):
         fed.forget([1], settings=ForgetSettings(method="retrain", mode="hidden"))

@@ -14,7 +14,6 @@ from forget.partner_view import watch
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, PublicSet, plan
 from unlabel.forget.hidden import Hidden
-from unlabel.forget.renormalise import Renormalise
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -24,7 +23,7 @@ def without_public_rows() -> Federation:
     fed = federation(parties=2, epochs=1)
     none = torch.empty(0, dtype=torch.int64)
     rows = replace(fed.holdings.rows, public=none)
-    fed = Federation(replace(fed.holdings, rows=rows), fed.active, fed.passives)
+    fed = Federation.of(replace(fed.holdings, rows=rows))
     fed.train()
     return fed
 
@@ -38,7 +37,7 @@ def fed() -> Federation:
 def public(fed: Federation, *gone: int) -> PublicSet:
     fed.forgotten = Forgotten(rows=gone)
     try:
-        return plan(fed, labels=[1], settings=ForgetSettings(few_shot=5))[0].public
+        return plan(fed, labels=[1], settings=ForgetSettings(few_shot=5)).public
     finally:
         fed.forgotten = Forgotten()
 
@@ -78,16 +77,17 @@ def test_partners_of_a_hidden_request_cannot_tell_who_was_forgotten_before(
 
 
 def public_rows(fed: Federation) -> set[int]:
-    return set(plan(fed, labels=[1], settings=ForgetSettings(few_shot=14))[0].public.rows.tolist())
+    return set(plan(fed, labels=[1], settings=ForgetSettings(few_shot=14)).public.rows.tolist())
 
 
 def test_few_shot_samples_are_never_those_of_people_who_were_forgotten(fed: Federation) -> None:
     first = public(fed)
     gone = tuple(first.rows[first.labels == 1][:3].tolist())
     fed.forgotten = Forgotten(rows=gone)
-    task, request = plan(fed, labels=[1], settings=ForgetSettings(few_shot=5, key=KEY))
+    settings = ForgetSettings(method="renormalise", few_shot=5, key=KEY)
+    work = plan(fed, labels=[1], settings=settings)
     fed.forgotten = Forgotten()
-    shots = task.shots(request, Renormalise())
+    shots = work.shots
     assert not set(shots.rows.tolist()) & set(gone)
     assert shots.forgotten == 2  # of five
 

@@ -115,7 +115,7 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
         assert "A rollback was interrupted; run `unlabel recover`" in str(error)  # noqa: PT017
     federation = Federation.open(run, recovering=True)
     said = federation.recover()
-    waits = bool(federation.status()["active"].staged)
+    waits = bool(federation.status().parties["active"].staged)
     with nothing_written(run):
         again = federation.recover()
     if waits:
@@ -151,7 +151,7 @@ def expect_dropped(run: Path, request: str, base: int, old: Weights, gone: Forgo
     assert found == {party: ["commit"] for party in PASSIVE}
     federation.ledger()  # chains and heads are whole
     assert not (run / "active" / "secrets" / f"{request}.json").exists()
-    standing = federation.status()
+    standing = federation.status().parties
     assert len({(s.version, s.staged) for s in standing.values()}) == 1
     assert list(standing) == list(PARTIES)
 

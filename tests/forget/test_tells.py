@@ -13,7 +13,7 @@ from forget.one_piece import KEY, NAMES, PUBLIC, ROWS, TRAIN, features, federati
 from unlabel.data import Features
 from unlabel.errors import ForgetError
 from unlabel.federation import Federation
-from unlabel.forget import METHODS, ForgetSettings, Method, PublicSet, plan, take_back
+from unlabel.forget import METHODS, ForgetSettings, Method, PublicSet, plan
 from unlabel.forget.amnesiac import Amnesiac
 from unlabel.forget.ascent import Ascent
 from unlabel.forget.boundary import Boundary
@@ -149,21 +149,20 @@ def listen(
     fed = federation(parties=2, active_part=active_part, remember=gone, epochs=2)
     fed.train()
     what = {"ids": LISTED} if method.people else {"labels": list(gone)}
-    task, request = plan(
-        fed, settings=ForgetSettings(few_shot=4, retained=2, key=KEY, allow_collapse=True, **what)
-    )
+    settings = ForgetSettings(method=method, few_shot=4, retained=2, key=KEY, allow_collapse=True)
+    work = plan(fed, settings=settings, **what)
     if table:
-        task = replace(task, public=public_table(fed))
-    work = task.work(request, task.shots(request, method), lambda *_: None)
+        work = replace(work, public=public_table(fed))
+    assert work.shots.rows is not None  # drawn before anybody listens
     plain, saved = fed.active.transport, fed.active.versions.snapshot()
     keeping = fed.active.transport = Keeping(plain)
     try:
         method.run(work)
     finally:
         fed.active.transport = plain
-        take_back(fed.active, request.id, saved)
+        work.take_back(saved)
     assert all(keeping.received.values())
-    heard = Eavesdropper(request.labels, request.rows, task.public)
+    heard = Eavesdropper(work.request.labels, work.request.rows, work.public)
     for messages in keeping.received.values():
         yield heard.hears(messages), messages
 

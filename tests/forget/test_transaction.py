@@ -356,7 +356,7 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
         assert not any(decisions(run, request).values()), "decided, and yet it waits"
 
     repeat(verb, federation, reached)
-    if federation.status()["active"].staged:
+    if federation.status().parties["active"].staged:
         assert federation.commit(force=True) in federation_requests(run)
     elif not equal(in_memory(federation), truth.new):
         federation.forget(
@@ -383,7 +383,7 @@ def expect_honest(run: Path) -> None:
     except ForgetError as error:
         assert "unlabel recover" in str(error)  # noqa: PT017
         return
-    standing = federation.status()
+    standing = federation.status().parties
     committed = {
         p: [e["request"] for e in ledger(run, p) if e["event"] == "commit"] for p in PARTIES
     }
@@ -398,7 +398,7 @@ def expect_honest(run: Path) -> None:
 
 def expect_one_state(run: Path, federation: Federation, truth: Truth) -> tuple[str, str]:
     """Check that all parties stand where one of them stands; return where, and what is staged."""
-    standing = federation.status()
+    standing = federation.status().parties
     assert list(standing) == list(PARTIES)
     assert len({(s.version, s.staged) for s in standing.values()}) == 1, standing
     version, request = standing["active"].version, standing["active"].staged

@@ -57,8 +57,8 @@ def test_early_stopping_returns_all_parties_to_the_best_epoch(tmp_path: Path) ->
     assert accuracies.index(best) == len(accuracies) - 1 - 3
     assert evaluate(active, holdings.rows.validation, 4).accuracy == best
     reopened, _ = assemble(holdings, folder=tmp_path)
-    assert len(reopened.common_versions()) == 1
-    reopened.restore(reopened.common_versions()[-1])
+    assert len(reopened.versions.common()) == 1
+    reopened.versions.restore(reopened.versions.common()[-1])
     assert evaluate(reopened, holdings.rows.validation, 4).accuracy == best
 
 

@@ -13,12 +13,12 @@ import pytest
 import torch
 
 from unlabel import Federation
-from unlabel.cli.slots import run_slot
 from unlabel.configfile import read_config
 from unlabel.data import Columns
 from unlabel.data.encoding import FILE
 from unlabel.errors import DataError, ForgetError, PartyRefused
 from unlabel.forget import METHODS, ForgetSettings, read_public, read_unlabelled
+from unlabel.forget.slots import run_slot
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.train import RunConfig, TrainSettings
 
@@ -297,7 +297,7 @@ def test_requests_stop_before_one_label_is_left(tmp_path: Path) -> None:
     federation.forget(["class 2"], settings=ForgetSettings(method="renormalise")).commit(force=True)
     with pytest.raises(ForgetError, match=r"two labels to be left but 1 would be, 'class 1'"):
         federation.forget(["class 0"], settings=ForgetSettings(method="renormalise"))
-    slot = run_slot(federation, ["class 0"])
+    slot = run_slot(federation, ["class 0"], ForgetSettings())
     assert not slot.kept
     assert "two labels to be left but 1 would be, 'class 1'" in slot.why
 
@@ -305,7 +305,7 @@ def test_requests_stop_before_one_label_is_left(tmp_path: Path) -> None:
 def test_a_slot_about_one_of_two_labels_keeps_nothing(run: Path) -> None:
     federation = Federation.open(run)
     before = weights(federation)
-    slot = run_slot(federation, ["class 0"])
+    slot = run_slot(federation, ["class 0"], ForgetSettings())
     assert (slot.kept, "1 would be, 'class 1'" in slot.why) == (False, True)
     assert all(torch.equal(value, before[name]) for name, value in weights(federation).items())
 

@@ -15,6 +15,7 @@ from unlabel.forget.settings import ForgetSettings
 from unlabel.forget.slots import Slot
 from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
 from unlabel.forget.work import Watch, Work, watch_nothing
+from unlabel.train import Forgotten
 
 __all__ = [
     "CONTROL",
@@ -22,6 +23,7 @@ __all__ = [
     "STILL_KNOWN",
     "Change",
     "ForgetSettings",
+    "Forgotten",
     "Method",
     "Mode",
     "Outcome",
