@@ -29,7 +29,7 @@ from unlabel.bench.public_noise import ASCENT
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.records import Records
 from unlabel.bench.trials import SENSELESS
-from unlabel.errors import ForgetError, SettingsError, TrainingError, why
+from unlabel.errors import ForgetError, PublicMismatch, SettingsError, TrainingError, why
 from unlabel.federation import Federation
 from unlabel.forget import PublicSet
 from unlabel.party.optimiser import expect
@@ -225,8 +225,8 @@ class Ladder:
             try:
                 made = read_method(method)
                 return erasure.run_request(federation, task, request, made), refused
-            except ForgetError as error:
-                if refused or "--any-public" not in str(error):
+            except PublicMismatch as error:
+                if refused:
                     raise
                 refused = str(error)
 

@@ -25,7 +25,7 @@ class Echo:
     def handle(self, message: Message) -> Message:
         """Answer one message."""
         if not isinstance(message, Gradients):
-            return Refused(message.step, "it only echoes gradients.")
+            return Refused(message.step, "it only echoes gradients.", "policy")
         time.sleep(message.step / 1000)
         return Embeddings(message.step, message.values)
 

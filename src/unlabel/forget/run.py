@@ -11,7 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, PartyLost, PartyRefused, UnlabelError, WireError, why
+from unlabel.errors import (
+    DIVERGED,
+    GRADIENT_NORM,
+    ForgetDiverged,
+    ForgetError,
+    PartyLost,
+    PartyRefused,
+    PublicMismatch,
+    UnlabelError,
+    WireError,
+    why,
+)
 from unlabel.forget.fit import Fit
 from unlabel.forget.method import Method, Mode, settings_of
 from unlabel.forget.request import Request
@@ -122,9 +133,10 @@ def forget(
         active.transport = plain
         with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
             take_back(active, request.id, saved)
-        if isinstance(error, UnlabelError) and "finite" in str(error):
-            which = f" ({error})" if "norm" in str(error) else ""
-            raise ForgetError(
+        known = isinstance(error, ForgetDiverged)  # by the method itself, which says when
+        if isinstance(error, UnlabelError) and error.code in DIVERGED and not known:
+            which = f" ({error})" if error.code == GRADIENT_NORM else ""
+            raise ForgetDiverged(
                 f"Forgetting diverged and was rolled back{which}; lower the method's rates or "
                 f"strengths."
             ) from error
@@ -238,7 +250,7 @@ def _fitting(task: Task, method: Method, seen: _Seen, tested: Evaluation) -> Fit
         return None
     fit = Fit.of(seen.logits, seen.labels, tested, task.gone.labels)
     if fit is not None and fit.useless() and not task.any_public:
-        raise ForgetError(fit.refusal())
+        raise PublicMismatch(fit.refusal())
     return fit
 
 

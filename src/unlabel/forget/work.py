@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import CheckpointError, ForgetError
+from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError
 from unlabel.forget.public import PublicSet, Shots
 from unlabel.party import ActiveParty, OptimiserSettings
 from unlabel.train import TrainSettings, batch_count, batches
@@ -232,7 +232,7 @@ class Work:
     ) -> None:
         """Raise where the loss is no number or too few retained samples keep their label."""
         if math.isnan(loss):
-            raise ForgetError(
+            raise ForgetDiverged(
                 f"Forgetting diverged after step {self.steps} and was rolled back; lower the "
                 f"method's rates or strengths."
             )

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unlabel.data import ACTIVE
-from unlabel.errors import CheckpointError, ModelError, TrainingError, WireError
+from unlabel.errors import NOT_FINITE, CheckpointError, ModelError, TrainingDiverged, WireError
 from unlabel.files import OWNER_ONLY
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
@@ -241,7 +241,7 @@ class ActiveParty:
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             self._check_finite(received)
-            raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
+            raise TrainingDiverged(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
         if any(leaf.grad is None for leaf in [*roots, *leaves]):
             raise ModelError("The top model does not pass gradients on to every party.")
@@ -381,7 +381,9 @@ class ActiveParty:
         self.lookout.settle()  # what a device noted is read where a wait costs little
         for party, values in received.items():
             if not torch.isfinite(values).all():
-                raise WireError(f"Party '{party}' sent embeddings that are not finite numbers.")
+                raise WireError(
+                    f"Party '{party}' sent embeddings that are not finite numbers.", code=NOT_FINITE
+                )
 
     def learners(self) -> dict[str, Learner]:
         """Return the active party's own models: the top, and its bottom if it has one."""
