@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from unlabel.cli.certificate import ANNEX
+from unlabel.cli.exits import NOT_PASSED
 from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.configfile import read_config, read_run_config, read_yaml
-from unlabel.errors import DataError, SettingsError
+from unlabel.errors import CertificateError, DataError, SettingsError
 from unlabel.report.annex import read_annex_key
 from unlabel.report.verify import verify as check
 from unlabel.train.config import check_trust
@@ -34,7 +35,10 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check a certificate offline; every fault is named, and what was not checked."""
+    """Check a certificate offline; every fault is named, and what was not checked.
+
+    Exit status 0 where it holds as far as it was checked, 3 where it does not.
+    """
     text = _read(certificate)
     beside = certificate.with_name(ANNEX) if annex is None else annex
     sealed = _read(beside) if annex is not None or beside.exists() else None
@@ -59,7 +63,7 @@ def verify(
             }
         )
         if checks.faults:
-            raise typer.Exit(1)
+            raise typer.Exit(NOT_PASSED)
         return
     for sentence in checks.held:
         messages.print(_shown(sentence), soft_wrap=True)
@@ -69,7 +73,7 @@ def verify(
         messages.print(f"Fault: {_shown(sentence)}", soft_wrap=True)
     if checks.faults:
         count = len(checks.faults)
-        raise DataError(
+        raise CertificateError(
             f"'{certificate}' does not hold: {count} {'thing does' if count == 1 else 'things do'} "
             f"not match."
         )
