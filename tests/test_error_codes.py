@@ -40,8 +40,7 @@ def test_every_error_has_a_code_of_its_own_in_plain_letters() -> None:
 
 def test_the_tree_of_errors_is_the_one_in_their_documentation() -> None:
     assert errors.__doc__ is not None
-    lines = errors.__doc__.splitlines()
-    told = dict(m.groups() for line in lines if (m := re.search(r"(\w+)  +([a-z-]+)  ", line)))
+    told = {m[1]: m[2] for m in re.finditer(r"(\w+)  +([a-z-]+)  ", errors.__doc__)}
     assert told == {name: kind.code for name, kind in CLASSES.items()}
 
 
@@ -117,9 +116,10 @@ def readings(source: str) -> list[int]:
             return named or refusal or is_words(node, names)
 
         for node in ast.walk(scope):
-            by_value = isinstance(node, ast.Compare) and isinstance(node.ops[0], BY_VALUE)
-            if by_value and any(reads(side) for side in (node.left, *node.comparators)):
-                found.add(node.lineno)
+            if isinstance(node, ast.Compare):
+                sides = (node.left, *node.comparators)
+                if isinstance(node.ops[0], BY_VALUE) and any(reads(side) for side in sides):
+                    found.add(node.lineno)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if node.func.attr in LOOKS and reads(node.func.value):
                     found.add(node.lineno)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import unlabel
+from cli.command_line import unlabel
 
 from unlabel.cli import exits
 from unlabel.errors import CertificateError, DataError, SettingsError, UnlabelError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import NONE, TUNE, X, tiny_party
+from party.tiny import NONE, TUNE, X, tiny_party
 
 from unlabel.errors import (
     REFUSALS,
