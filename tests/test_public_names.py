@@ -8,11 +8,13 @@ import unlabel
 from unlabel.errors import UnlabelError
 
 PUBLIC = [
+    "CertificateError",
     "CheckpointError",
     "DataError",
     "DefendSettings",
     "Evaluation",
     "Federation",
+    "ForgetDiverged",
     "ForgetError",
     "ModelError",
     "ModelSettings",
@@ -22,10 +24,12 @@ PUBLIC = [
     "PartySuspected",
     "Policy",
     "Predictions",
+    "PublicMismatch",
     "RunConfig",
     "RunError",
     "SettingsError",
     "TrainSettings",
+    "TrainingDiverged",
     "TrainingError",
     "UnlabelError",
     "WatchSettings",

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from unlabel.align import AlignSettings
 from unlabel.data import Columns, Pictures
 from unlabel.defend import DefendSettings
-from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.errors import RunError, SettingsError, suggestion, unknown
 from unlabel.models import TextSettings
 from unlabel.party import Policy
 from unlabel.train import AuditSettings, RunConfig
@@ -154,10 +154,7 @@ def _accepts(item: Any) -> str:
 
 def _nearest(got: object, path: tuple[str, ...], root: type) -> str:
     hint = _type_of(path, root)
-    known = [str(value) for value in _literals(hint)]
-    sentence = unknown("value", got, known)
-    start = sentence.find("Did you mean")
-    return f" {sentence[start : sentence.index('?') + 1]}" if start >= 0 else ""
+    return suggestion(got, [str(value) for value in _literals(hint)])
 
 
 def _field_path(location: tuple[int | str, ...], root: type) -> tuple[str, ...]:

@@ -1,29 +1,84 @@
-"""Every error a user can meet, and the words in which it is said.
+"""Every error a user can meet, the words in which it is said, and the code that programs read.
 
-    UnlabelError
-    ├── SettingsError     a setting has a value that cannot work
-    ├── DataError         data is missing, malformed or does not fit the request
-    ├── ModelError        a model cannot be built or has the wrong shape
-    ├── WireError         bytes or a message that break the protocol
-    │   └── PartySuspected  a party sends what does not fit its own history
-    ├── PartyRefused      a party declined a request, with its reason
-    ├── PartyLost         a party does not answer, or the way to it broke
-    ├── CheckpointError   a checkpoint is truncated, changed, or of another model
-    ├── TrainingError     training cannot go on
-    ├── ForgetError       a request to forget cannot be carried out
-    └── RunError          a run folder cannot be used or written
+    UnlabelError            error            any of these
+    ├── SettingsError       settings         a setting has a value that cannot work
+    ├── DataError           data             data is missing, malformed or does not fit the request
+    │   └── CertificateError  certificate    a certificate does not hold
+    ├── ModelError          model            a model cannot be built or has the wrong shape
+    ├── WireError           wire             bytes or a message that break the protocol
+    │   └── PartySuspected  party-suspected  a party sends what does not fit its own history
+    ├── PartyRefused        refused          a party declined a request, with its reason
+    ├── PartyLost           party-lost       a party does not answer, or the way to it broke
+    ├── CheckpointError     checkpoint       a checkpoint is truncated, changed, or of another model
+    ├── TrainingError       training         training cannot go on
+    │   └── TrainingDiverged  not-finite     its numbers have left the finite ones
+    ├── ForgetError         forget           a request to forget cannot be carried out
+    │   ├── ForgetDiverged  not-finite       its numbers have left the finite ones
+    │   └── PublicMismatch  public-mismatch  the public set is no better than one labelled at random
+    └── RunError            run              a run folder cannot be used or written
 
-Each message is one sentence that says what was expected, what was found, and what to do.
+The class says where an error arose, its `code` what went wrong. A single error may have a finer
+code than its class: `RunError` has `not-written` where the disk took nothing, `WireError` has
+`not-finite` where a party sent such numbers, `CheckpointError` has `wrong-request` where nothing
+was ever kept of what is asked for, and `PartyRefused` has the code that came with the refusal
+(`Refusal` below).
+
+Each message is one sentence that says what was expected, what was found, and what to do. It is
+for people and may change; classes and codes do not, and no program needs to read the sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Literal, get_args
+
+#: Why a party declines, in one word; a refusal over the wire carries it beside the sentence.
+#:
+#: refused          none of the others
+#: policy           its policy does not allow it
+#: gradient-norm    gradients are not finite, or larger than its policy allows
+#: not-finite       its own weights have diverged
+#: not-written      its disk did not take what was to be kept
+#: checkpoint       a version, the ledger or a key of its own is missing, changed, or does not fit
+#: wrong-request    it has no such rows, tables, versions or requests, or values are out of range
+#: request-open     a request waits to be committed or rolled back first
+#: not-aligned      its rows are not aligned with the others' yet
+#: unknown-message  bytes that are no message, or a message that is no request
+#: failed           its own model or program failed; its log says why
+Refusal = Literal[
+    "refused",
+    "policy",
+    "gradient-norm",
+    "not-finite",
+    "not-written",
+    "checkpoint",
+    "wrong-request",
+    "request-open",
+    "not-aligned",
+    "unknown-message",
+    "failed",
+]
+REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
+
+NOT_FINITE = "not-finite"
+GRADIENT_NORM = "gradient-norm"
+#: Codes of numbers that have run away: lower rates help.
+DIVERGED = frozenset({NOT_FINITE, GRADIENT_NORM})
 
 
 class UnlabelError(Exception):
-    """Base of all errors that unlabel raises on purpose."""
+    """Base of all errors that unlabel raises on purpose.
+
+    code  what went wrong, in one stable word; the class's own unless one is given
+    """
+
+    code: str = "error"
+
+    def __init__(self, *args: object, code: str | None = None) -> None:
+        super().__init__(*args)
+        if code is not None:
+            self.code = code
 
 
 class SettingsError(UnlabelError, ValueError):
@@ -32,25 +87,50 @@ class SettingsError(UnlabelError, ValueError):
     It is a `ValueError` too, so that pydantic reports it beside its own findings.
     """
 
+    code = "settings"
+
 
 class DataError(UnlabelError):
     """Data is missing, malformed or does not fit the request."""
+
+    code = "data"
+
+
+class CertificateError(DataError):
+    """A certificate does not hold."""
+
+    code = "certificate"
 
 
 class ModelError(UnlabelError):
     """A model cannot be built or has the wrong shape."""
 
+    code = "model"
+
 
 class WireError(UnlabelError):
     """Bytes or a message that break the protocol."""
+
+    code = "wire"
 
 
 class PartySuspected(WireError):
     """A party sends what does not fit its own history."""
 
+    code = "party-suspected"
+
 
 class PartyRefused(UnlabelError):
-    """A party declined a request, with its reason."""
+    """A party declined a request, with its reason.
+
+    code  one of `REFUSALS`: the party's own word for the reason
+    """
+
+    code: Refusal = "refused"
+
+    def __init__(self, message: str, code: Refusal = "refused") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class PartyLost(UnlabelError):
@@ -58,6 +138,8 @@ class PartyLost(UnlabelError):
 
     parties  the names of those who did not answer; empty where nobody could be asked
     """
+
+    code = "party-lost"
 
     def __init__(self, message: str, parties: Sequence[str] = ()) -> None:
         super().__init__(message)
@@ -67,25 +149,73 @@ class PartyLost(UnlabelError):
 class CheckpointError(UnlabelError):
     """A checkpoint is truncated, changed, or of another model."""
 
+    code = "checkpoint"
+
 
 class TrainingError(UnlabelError):
     """Training cannot go on."""
+
+    code = "training"
+
+
+class TrainingDiverged(TrainingError):
+    """The loss, gradients or weights of a training have left the finite numbers."""
+
+    code = NOT_FINITE
 
 
 class ForgetError(UnlabelError):
     """A request to forget cannot be carried out."""
 
+    code = "forget"
+
+
+class ForgetDiverged(ForgetError):
+    """The loss, gradients or weights of a request have left the finite numbers."""
+
+    code = NOT_FINITE
+
+
+class PublicMismatch(ForgetError):
+    """The model calls public samples by their labels hardly more often than guessing would."""
+
+    code = "public-mismatch"
+
 
 class RunError(UnlabelError):
     """A run folder cannot be used or written."""
+
+    code = "run"
+
+
+def refusal_of(error: UnlabelError) -> Refusal:
+    """Return the code with which a party declines what raised this error inside it.
+
+    >>> refusal_of(CheckpointError("its version 3 is missing.")), refusal_of(WireError("no kind."))
+    ('checkpoint', 'unknown-message')
+    """
+    for code in REFUSALS:
+        if error.code == code:
+            return code
+    if isinstance(error, WireError):
+        return "unknown-message"
+    return "wrong-request" if isinstance(error, SettingsError) else "refused"
 
 
 def unknown(what: str, got: object, known: Iterable[str]) -> str:
     """Say that `got` is no known `what`, with the nearest spelling and the full list."""
     names = sorted(known)
-    near = get_close_matches(str(got), names, n=1, cutoff=0.5)
-    hint = f" Did you mean '{near[0]}'?" if near else ""
-    return f"Unknown {what} '{got}'.{hint} Known: {', '.join(names)}."
+    return f"Unknown {what} '{got}'.{suggestion(got, names)} Known: {', '.join(names)}."
+
+
+def suggestion(got: object, known: Iterable[str]) -> str:
+    """Return a question after the nearest known spelling, empty where none is near.
+
+    >>> suggestion("resnt", ["mlp", "resnet"])
+    " Did you mean 'resnet'?"
+    """
+    near = get_close_matches(str(got), sorted(known), n=1, cutoff=0.5)
+    return f" Did you mean '{near[0]}'?" if near else ""
 
 
 def why(error: Exception) -> str:

@@ -22,7 +22,8 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise RunError(
             f"Cannot write '{path}': {error.strerror or error}; free some room or choose another "
-            f"folder."
+            f"folder.",
+            code="not-written",
         ) from error
 
 

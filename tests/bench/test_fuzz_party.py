@@ -18,7 +18,7 @@ from unlabel.bench.fuzz_party import (
     say_nothing,
     work,
 )
-from unlabel.errors import SettingsError
+from unlabel.errors import Refusal, SettingsError
 from unlabel.party import PassiveParty
 from unlabel.wire import Message, Refused, Restore, Stage, Tune, encode
 
@@ -36,10 +36,10 @@ def test_parties_live_through_a_few_hundred_messages_and_end_as_their_twins() ->
 class Careless(PassiveParty):
     """Moves its weights a little whenever it refuses something."""
 
-    def _refuse(self, message: Message, reason: str) -> Refused:
+    def _refuse(self, message: Message, reason: str, code: Refusal) -> Refused:
         with torch.no_grad():
             next(self.bottom.module.parameters()).mul_(1.0001)
-        return super()._refuse(message, reason)
+        return super()._refuse(message, reason, code)
 
 
 def test_a_party_that_moves_where_it_refuses_is_found_at_the_end(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from unlabel.cli import main
+from unlabel.cli.exits import ERROR, NOT_PASSED
 
 QUICK = ("--data", "digits", "--model", "mlp", "--epochs", "1")
 
@@ -43,7 +44,15 @@ class Outcome:
     @property
     def sentence(self) -> str:
         """The message of a command that failed as it should."""
-        assert self.code == 1, (self.code, self.out, self.err)
+        return self._sentence(ERROR)
+
+    @property
+    def finding(self) -> str:
+        """The message of a command that was carried out, and whose answer is no."""
+        return self._sentence(NOT_PASSED)
+
+    def _sentence(self, code: int) -> str:
+        assert self.code == code, (self.code, self.out, self.err)
         assert self.out == ""
         assert "Traceback" not in self.err
         errors = [line for line in self.err.splitlines() if line.startswith("Error: ")]

@@ -96,10 +96,10 @@ def test_the_exit_status_says_whether_the_demanded_level_holds(run: Path) -> Non
     assert "Not known: How far this is from a model that never saw the label" in done.err
     assert f"Next: unlabel commit {run}" in done.err.replace("\n", "")
     deeper = unlabel("audit", run, "--demand", "deep")
-    assert (deeper.code, "'deep' is demanded and does not hold" in deeper.out) == (1, True)
+    assert (deeper.code, "'deep' is demanded and does not hold" in deeper.out) == (3, True)
     assert unlabel("audit", run, "--demand", "none").code == 0
     config_add(run, "audit: {demand: deep}\n")
-    assert unlabel("audit", run).code == 1
+    assert unlabel("audit", run).code == 3
     assert unlabel("audit", run, "--demand", "output").code == 0
 
 
@@ -108,7 +108,7 @@ def test_hiding_the_output_gets_as_far_as_the_output(run: Path) -> None:
     stage(run, method="mask")
     done = unlabel("audit", run, "--json")
     found = json.loads(done.out)
-    assert (done.code, found["level"], found["passed"]) == (1, "output", False)
+    assert (done.code, found["level"], found["passed"]) == (3, "output", False)
     rank = next(f for f in found["findings"] if f["measure"] == "rank")
     assert rank["ruling"] == "fail"
 
@@ -326,7 +326,7 @@ def last_commit(run: Path) -> dict[str, Any]:
 def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Path) -> None:
     config_add(run, "audit: {demand: deep}\n")
     stage(run)
-    assert unlabel("audit", run).code == 1
+    assert unlabel("audit", run).code == 3
     with nothing_written(run):
         sentence = unlabel("commit", run).sentence
     assert sentence.startswith("The audit found level 'top' and 'deep' is demanded;")
@@ -348,7 +348,7 @@ def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Pa
 @pytest.mark.usefixtures("quick")
 def test_a_deeper_wish_on_the_command_line_counts_too(run: Path) -> None:
     stage(run)
-    assert unlabel("audit", run, "--demand", "deep").code == 1
+    assert unlabel("audit", run, "--demand", "deep").code == 3
     assert "'deep' is demanded" in unlabel("commit", run).sentence
     assert unlabel("audit", run).code == 0
     assert unlabel("commit", run).code == 0
@@ -358,7 +358,7 @@ def test_a_deeper_wish_on_the_command_line_counts_too(run: Path) -> None:
 @pytest.mark.usefixtures("quick")
 def test_an_audit_of_an_older_request_does_not_count(run: Path) -> None:
     stage(run)
-    assert unlabel("audit", run, "--demand", "deep").code == 1
+    assert unlabel("audit", run, "--demand", "deep").code == 3
     assert unlabel("rollback", run).code == 0
     stage(run, 4)
     assert unlabel("commit", run).code == 0

@@ -396,6 +396,10 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "no y_train": ({"x_train": np.ones((8, 2)), "y": Y8}, "no 'y_train'"),
     "no y_test": ({**TABLE, "x_test": np.ones((8, 2))}, "no 'y_test'"),
     "objects": ({**TABLE, "x": np.array([{}] * 8)}, "'x' holds Python objects"),
+    "objects among numbers": (
+        {**TABLE, "x": np.zeros(8, dtype=[("größe", "f4"), ("δ", object)])},
+        "'x' holds Python objects",
+    ),
     "lengths": ({**TABLE, "y": Y8[:7]}, r"one label in 'y' for each .* \[7\] and \[8, 2\]"),
     "flat y": ({**TABLE, "y": Y8[:, None]}, r"shapes \[8, 1\] and \[8, 2\]"),
     "no rows": ({"x": np.ones((0, 2)), "y": Y8[:0]}, "'x' is empty"),
@@ -426,6 +430,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Stored array in format 3.0")  # names beyond latin letters
 @pytest.mark.parametrize("case", BAD)
 def test_bad_npz_is_refused_in_one_sentence(tmp_path: Path, case: str) -> None:
     arrays, message = BAD[case]

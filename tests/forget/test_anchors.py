@@ -14,7 +14,7 @@ from forget.one_piece import TRAIN, federation
 from forget.partner_view import expect_same_view, view, watch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, SettingsError
+from unlabel.errors import ForgetError, PublicMismatch, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, PublicSet, make_anchors, named_by_model, plan
 from unlabel.forget.anchors import ANCHORS, Moments
@@ -294,7 +294,9 @@ def test_noise_for_a_public_set_is_refused_unless_it_is_asked_for(
     np.savez(tmp_path / "noise.npz", x=noise, y=np.arange(300) % 10)
     before = _copy(digits.active.top.model_state())
     for label in (3, 8):
-        with pytest.raises(ForgetError, match=r"of the 300 public samples .* guessing among 10 "):
+        with pytest.raises(
+            PublicMismatch, match=r"of the 300 public samples .* guessing among 10 "
+        ):
             digits.forget([label], settings=ForgetSettings(public=tmp_path / "noise.npz"))
     after = digits.active.top.model_state()
     assert all(torch.equal(after[name], before[name]) for name in before)

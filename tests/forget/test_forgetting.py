@@ -12,7 +12,7 @@ import torch
 from cli.command_line import one_thread
 
 from unlabel.data import load_dataset
-from unlabel.errors import CheckpointError, ForgetError
+from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError, PartyRefused
 from unlabel.federation import Federation
 from unlabel.forget import METHODS, ForgetSettings, Forgotten, Method, find_labels, plan, service
 from unlabel.forget.ascent import Ascent
@@ -143,8 +143,11 @@ def test_a_rate_that_destroys_the_model_is_stopped_and_rolled_back(trained: Fede
         Renormalise(bottom_lr=30.0, look=1),
         Ascent(lr=1e6, batchnorm="frozen"),
     ):
-        with pytest.raises(ForgetError, match=r"rolled back.*(rates|rate)"):
+        with pytest.raises(ForgetDiverged, match=r"rolled back .*norm 100 .*rates") as diverged:
             trained.forget([1], settings=ForgetSettings(method=method))
+        cause = diverged.value.__cause__
+        assert isinstance(cause, PartyRefused)
+        assert (diverged.value.code, cause.code) == ("not-finite", "gradient-norm")
         assert trained.evaluate() == before
 
 

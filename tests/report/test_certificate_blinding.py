@@ -173,7 +173,7 @@ def test_a_party_of_the_federation_that_is_not_mentioned_is_named(
     assert unlabel(*words).json["holds"]
     said = "Party 'passive-2' is one of the federation, but the certificate neither holds its part"
     found = unlabel(*words, "--run", run)
-    assert found.code == 1
+    assert found.code == 3
     assert [said in fault for fault in json.loads(found.out)["faults"]] == [True]
     # A whole configuration with keys names all parties too.
     config = (run / "config.yaml").read_text()

@@ -470,10 +470,10 @@ def test_another_auditor_s_key_opens_nothing(made: Made, tmp_path: Path) -> None
     make_auditor_keys(tmp_path)
     words = ("verify", made.run / "certificate.json", "--annex-key", tmp_path / "auditor.key")
     told = unlabel(*words)
-    assert "does not hold: 1 thing does not match." in told.sentence
+    assert "does not hold: 1 thing does not match." in told.finding
     assert "it is not the key that the annex was sealed for" in told.err
     found = unlabel(*words, "--json")
-    assert found.code == 1
+    assert found.code == 3
     assert len(json.loads(found.out)["faults"]) == 1
 
 

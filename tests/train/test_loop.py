@@ -10,7 +10,8 @@ from federations import small_holdings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel.errors import TrainingError
+from unlabel.errors import PartyRefused, TrainingDiverged
+from unlabel.party import Policy
 from unlabel.train import Epoch, Evaluation, Training, Watcher, assemble, batches, evaluate
 
 
@@ -104,9 +105,25 @@ def test_training_leaves_the_callers_random_numbers_alone() -> None:
 def test_a_rate_that_diverges_is_named_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
     holdings = small_holdings(2, lr=1e30, schedule="constant")
     active, _ = assemble(holdings, folder=tmp_path)
-    with pytest.raises(TrainingError, match=r"not finite in step \d; lower `lr`"):
+    with pytest.raises(TrainingDiverged, match=r"not finite in step \d; lower `lr`"):
         Training(active, holdings.rows, holdings.config.train, labels=4).run()
     assert not list(tmp_path.rglob("*.json"))
+
+
+def test_gradients_that_a_party_finds_too_large_are_a_divergence_and_other_refusals_are_not() -> (
+    None
+):
+    holdings = small_holdings(2)
+    for policy, expected, code in (
+        (Policy(max_gradient_norm=1e-9), TrainingDiverged, "not-finite"),
+        (Policy(serves=("Describe", "Prepare", "Embed")), PartyRefused, "policy"),
+    ):
+        active, passives = assemble(holdings)
+        for party in passives.values():
+            party.guard.policy = policy
+        with pytest.raises(expected) as stopped:
+            Training(active, holdings.rows, holdings.config.train, labels=4).run()
+        assert stopped.value.code == code
 
 
 def test_watchers_hear_of_every_epoch_with_validation_figures() -> None:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 from torch import Tensor
 
-from unlabel.errors import WireError
+from unlabel.errors import REFUSALS, WireError
 from unlabel.wire import (
     MESSAGES,
     Aligned,
@@ -248,9 +248,22 @@ def test_bytes_of_something_else_are_named_as_such() -> None:
 
 def test_another_version_of_the_format_says_what_to_do() -> None:
     good = encode(Describe(0))
-    expected = "Wire format 1 is not format 2; upgrade the older side."
-    assert refused(good[:4] + b"\x00\x01" + good[6:]) == expected
+    expected = "Wire format 2 is not format 3; upgrade the older side."
+    assert refused(good[:4] + b"\x00\x02" + good[6:]) == expected
     assert "Wire format 0" in refused(good[:4] + b"\x00\x00" + good[6:])
+
+
+def test_a_refusal_has_a_code_of_the_closed_set_and_no_other() -> None:
+    for code in REFUSALS:
+        found = decode(encode(Refused(0, "not today", code)))
+        assert isinstance(found, Refused)
+        assert found.code == code
+    plain = {"kind": "Refused", "step": 0, "reason": "not today"}
+    for strange in ("", "Policy", "label-3", 7, None, ["policy"]):
+        assert "Refused.code does not accept" in refused(framed({**plain, "code": strange}))
+    assert "has the fields step, reason, code and no others" in refused(framed(plain))
+    with pytest.raises(WireError, match=r"Refused\.code does not accept 'label-3'"):
+        encode(Refused(0, "not today", "label-3"))  # type: ignore[arg-type]
 
 
 # --- limits --------------------------------------------------------------------------------
@@ -292,7 +305,14 @@ def test_texts_and_lists_have_a_greatest_length() -> None:
     for good in (Refused(0, "x" * messages.MAX_TEXT), Keep(0, (1,) * messages.MAX_LIST)):
         assert same(decode(encode(good)), good)
     assert "Refused.reason" in refused(
-        framed({"kind": "Refused", "step": 0, "reason": "x" * (messages.MAX_TEXT + 1)})
+        framed(
+            {
+                "kind": "Refused",
+                "step": 0,
+                "reason": "x" * (messages.MAX_TEXT + 1),
+                "code": "refused",
+            }
+        )
     )
     assert "Keep.versions" in refused(
         framed({"kind": "Keep", "step": 0, "versions": [1] * (messages.MAX_LIST + 1)})

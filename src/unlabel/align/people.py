@@ -23,7 +23,7 @@ from unlabel.align.psi import Answerer, Asker, Watch, library, watch_nothing
 from unlabel.align.settings import AlignSettings
 from unlabel.data import Features
 from unlabel.data.dataset import Array
-from unlabel.errors import CheckpointError, PartyRefused, RunError
+from unlabel.errors import CheckpointError, PartyRefused, RunError, refusal_of
 from unlabel.party import PassiveParty, Policy
 from unlabel.party.bottom import fingerprint
 from unlabel.party.protocols import handles
@@ -82,13 +82,15 @@ class People:
             if count > policy.max_new:
                 raise PartyRefused(
                     f"it matches {policy.max_new} new people at most (`policy.max_new`), not "
-                    f"{count}."
+                    f"{count}.",
+                    "policy",
                 )
             least = 1
         if not least <= count <= policy.max_ids:
             raise PartyRefused(
                 f"it matches {least} ids or more (`policy.min_common`) and {policy.max_ids} at "
-                f"most (`policy.max_ids`), not {count}."
+                f"most (`policy.max_ids`), not {count}.",
+                "policy",
             )
         side = Answerer(self.ids, watch=self._watch)
         answer = Matched(message.step, side.setup, side.answer(message.masked))
@@ -103,7 +105,8 @@ class People:
         if count is None:
             raise PartyRefused(
                 f"it has matched no ids of table '{message.table}' since its last offer; send "
-                f"'Match' first."
+                f"'Match' first.",
+                "wrong-request",
             )
         side = Asker(self.ids, watch=self._watch)
         self._offers[message.table] = side, count
@@ -115,18 +118,22 @@ class People:
         # Gone with the first answer: a key serves once.
         side, count = self._offers.pop(message.table, (None, 0))
         if side is None:
-            raise PartyRefused(f"it has offered no ids of table '{message.table}'.")
+            raise PartyRefused(
+                f"it has offered no ids of table '{message.table}'.", "wrong-request"
+            )
         positions = in_order(self.ids, side.common(message.setup, message.response).tolist())
         if len(positions) > count:
             raise PartyRefused(
                 f"it was asked about {count} ids of table '{message.table}', so that no more can "
-                f"be common, but {len(positions)} are said to be."
+                f"be common, but {len(positions)} are said to be.",
+                "wrong-request",
             )
         least = policy.min_common if message.table == "main" else 1
         if len(positions) < least:
             raise PartyRefused(
                 f"it shares {least} rows with all others or more (`policy.min_common`), but they "
-                f"have fewer in common."
+                f"have fewer in common.",
+                "policy",
             )
         return positions
 
@@ -144,13 +151,15 @@ class People:
 
 def _expect_table(table: str) -> None:
     if table not in MATCHED:
-        raise PartyRefused(f"it matches the tables {' and '.join(MATCHED)} and no other.")
+        raise PartyRefused(
+            f"it matches the tables {' and '.join(MATCHED)} and no other.", "wrong-request"
+        )
 
 
 def people_of(party: PassiveParty) -> People:
     """Return the people of a party, or refuse what needs ids."""
     if not isinstance(party.people, People):
-        raise PartyRefused("it has no ids to match.")
+        raise PartyRefused("it has no ids to match.", "wrong-request")
     return party.people
 
 
@@ -193,7 +202,7 @@ def _expect_free(
     if people.digest == people.digest_at(positions):
         return
     if party.open is not None:
-        raise PartyRefused("a request is open; commit it or roll it back first.")
+        raise PartyRefused("a request is open; commit it or roll it back first.", "request-open")
     if party.store is None:
         return
     shelves = (party.store, party.store.staged)
@@ -206,8 +215,9 @@ def _expect_free(
     try:
         trained_on = shelf.facts(version).get("features")
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     if rows is None or fingerprint(rows) != trained_on:
         raise PartyRefused(
-            "it keeps versions that were trained on other rows; start a new run to align anew."
+            "it keeps versions that were trained on other rows; start a new run to align anew.",
+            "checkpoint",
         )

@@ -12,7 +12,7 @@ from unlabel.align.people import People
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.align.settings import AlignSettings
 from unlabel.data.dataset import Array
-from unlabel.errors import PartyRefused, WireError
+from unlabel.errors import PartyRefused, WireError, refusal_of
 from unlabel.party import Policy
 from unlabel.wire import (
     Aligned,
@@ -51,8 +51,8 @@ class Desk:
                 people.keep(people.find_common(message, self.policy))
                 return Aligned(message.step, len(people.positions), people.digest)
         except (PartyRefused, WireError) as error:
-            return Refused(message.step, str(error))
-        return Refused(message.step, "it only matches rows.")
+            return Refused(message.step, str(error), refusal_of(error))
+        return Refused(message.step, "it only matches rows.", "policy")
 
     def serve(self, data: bytes) -> bytes:
         """Answer one message given and returned as bytes."""

@@ -13,6 +13,7 @@ from random import Random
 import torch
 from torch import Tensor
 
+from unlabel.errors import REFUSALS
 from unlabel.wire import (
     Aligned,
     Attest,
@@ -246,8 +247,9 @@ def embeddings(rng: Random) -> Embeddings:
 def answer(rng: Random) -> Message:
     """Draw an answer of a passive party."""
     text = rng.choice(("", "no", "ünïcode \U0001f600", "\ud800", "x" * 2_000))
+    refusal = Refused(0, text, REFUSALS[len(text) % len(REFUSALS)])
     every: tuple[Message, ...] = (
-        *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), Refused(0, text)),
+        *(Description(0, ROWS, WIDTH, (1, 2), 9), Saved(0, ""), Done(3), refusal),
         *(embeddings(rng), Standing(0, (1, 2), rng.choice(REQUESTS), text[:64])),
         *(Attestation(0, text, "ab" * 32, text[:128]), Aligned(0, ROWS, text[:64])),
         *(Matched(0, points(rng, 3), points(rng, 2)), Offered(0, points(rng, 2))),

@@ -28,7 +28,7 @@ from unlabel.bench.public_noise import ASCENT
 from unlabel.bench.recipe import Recipe
 from unlabel.bench.records import Records
 from unlabel.bench.trials import SENSELESS
-from unlabel.errors import ForgetError, SettingsError, TrainingError, why
+from unlabel.errors import ForgetError, PublicMismatch, SettingsError, TrainingError, why
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Outcome, PublicSet, plan, service
 from unlabel.forget.plan import expect_fits
@@ -228,8 +228,8 @@ class Ladder:
             try:
                 expect_fits(work)
                 return service.carry_out(federation, work), refused
-            except ForgetError as error:
-                if refused or "--any-public" not in str(error):
+            except PublicMismatch as error:
+                if refused:
                     raise
                 refused = str(error)
 

@@ -13,8 +13,6 @@ import time
 
 from unlabel.wire import Embeddings, Gradients, Message, Refused, decode, encode
 
-READY = "Serving."
-
 
 class Echo:
     """Answers gradients with embeddings of the same numbers, after as many milliseconds as steps.
@@ -25,7 +23,7 @@ class Echo:
     def handle(self, message: Message) -> Message:
         """Answer one message."""
         if not isinstance(message, Gradients):
-            return Refused(message.step, "it only echoes gradients.")
+            return Refused(message.step, "it only echoes gradients.", "policy")
         time.sleep(message.step / 1000)
         return Embeddings(message.step, message.values)
 
@@ -44,6 +42,7 @@ def main(folder: str) -> None:
     from unlabel.operate.house import engine_of
     from unlabel.operate.kit import Kit
     from unlabel.operate.office import Office
+    from unlabel.operate.readiness import serving
 
     kit = Kit.open(folder)
     ended = threading.Event()
@@ -57,8 +56,7 @@ def main(folder: str) -> None:
         engine = engine_of(kit)
         engine.start()
         try:
-            print(READY, flush=True)
-            with contextlib.suppress(_Ended):
+            with serving(kit.state), contextlib.suppress(_Ended):
                 office.serve(each)
         finally:
             engine.stop()

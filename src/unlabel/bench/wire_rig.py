@@ -6,14 +6,11 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unlabel.bench.wire_party import READY
-from unlabel.errors import RunError
 from unlabel.wire.flare import FlareTransport
 
 if TYPE_CHECKING:
@@ -127,14 +124,7 @@ def _house(kit: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def _wait(process: subprocess.Popen[bytes]) -> None:
     """Wait until a party serves; raise with its own words where it does not."""
+    from unlabel.operate.readiness import await_serving
+
     kit = Path(str(process.args[-1]))  # type: ignore[index]
-    log = kit.with_suffix(".log")
-    deadline = time.monotonic() + STARTS
-    while time.monotonic() < deadline:
-        said = log.read_text(encoding="utf-8", errors="replace")
-        if READY in said:
-            return
-        if process.poll() is not None:
-            raise RunError(f"Party '{kit.name}' did not start: {said.strip()[-500:]}")
-        time.sleep(0.1)
-    raise RunError(f"Party '{kit.name}' did not serve within {STARTS:g} seconds.")
+    await_serving(process, kit, kit.with_suffix(".log"), seconds=STARTS)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from unlabel.cli.exits import NOT_PASSED
 from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.progress import StepBar
 from unlabel.cli.target import Kit, Run, Target
@@ -46,7 +47,7 @@ def audit(
 ) -> None:
     """Judge the staged request, or the last one committed, beside original and retrained models.
 
-    Exit status 0 where the demanded level holds, 1 where it does not.
+    Exit status 0 where the demanded level holds, 3 where it does not.
 
     Example: unlabel audit runs/digits --retrained 3
     """
@@ -69,7 +70,7 @@ def audit(
         show(verdict)
         _next(verdict, target)
     if not verdict.passed:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_PASSED)
 
 
 def show(verdict: Verdict) -> None:

@@ -1,7 +1,8 @@
 """The command `unlabel`.
 
 Exit status: 0 done, 1 could not be done (one sentence on standard error says why and what to do),
-2 the command line itself is wrong, 130 interrupted.
+2 the command line itself is wrong, 3 the demanded level is not reached or a certificate does not
+hold, 130 interrupted (see `exits`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from unlabel.cli import (
     train,
     verify,
 )
+from unlabel.cli.exits import INTERRUPTED, status_of
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
 
@@ -99,10 +101,10 @@ def main() -> None:
         _commands()(prog_name="unlabel")
     except UnlabelError as error:
         messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
-        sys.exit(1)
+        sys.exit(status_of(error))
     except KeyboardInterrupt:
         messages.print("Interrupted; a run in a folder goes on with --resume.")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
 
 
 def program() -> None:

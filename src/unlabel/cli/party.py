@@ -27,6 +27,7 @@ from unlabel.operate.house import engine_of, open_house, settled_encoding
 from unlabel.operate.kit import Kit
 from unlabel.operate.logs import logging_to
 from unlabel.operate.office import Office
+from unlabel.operate.readiness import serving
 from unlabel.party import Policy
 from unlabel.train.loading import read_active
 
@@ -75,7 +76,7 @@ def _start_active(kit: Kit, table: Path) -> None:
         f"take `--federation {kit.folder}`."
     )
     ended = _until_signal()
-    with _running(engine_of(kit)) as engine:
+    with _running(engine_of(kit)) as engine, serving(kit.state):
         messages.print("Serving. Stop with Ctrl-C.")
         while not ended.wait(0.25):
             _expect_well(engine)
@@ -95,7 +96,7 @@ def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
     )
     ended = _until_signal()
     office = Office(house.party, kit.links, kit.name)
-    with _running(engine_of(kit)) as engine, contextlib.closing(office):
+    with _running(engine_of(kit)) as engine, contextlib.closing(office), serving(kit.state):
         messages.print("Serving. Stop with Ctrl-C.")
         view = Lines(house.asked) if plain or not messages.is_terminal else Drawn(house.asked)
         with view:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import unlabel as ul
+from unlabel.cli.exits import NOT_PASSED
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.errors import DataError
+from unlabel.errors import CertificateError
 
 
 def verify(
@@ -30,7 +31,10 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check a certificate offline; every fault is named, and what was not checked."""
+    """Check a certificate offline; every fault is named, and what was not checked.
+
+    Exit status 0 where it holds as far as it was checked, 3 where it does not.
+    """
     checks = ul.verify(certificate, run=run, annex=annex, annex_key=annex_key, trust=trust)
     if json:
         print_json(
@@ -44,7 +48,7 @@ def verify(
             }
         )
         if checks.faults:
-            raise typer.Exit(1)
+            raise typer.Exit(NOT_PASSED)
         return
     for sentence in checks.held:
         messages.print(_shown(sentence), soft_wrap=True)
@@ -54,7 +58,7 @@ def verify(
         messages.print(f"Fault: {_shown(sentence)}", soft_wrap=True)
     if checks.faults:
         count = len(checks.faults)
-        raise DataError(
+        raise CertificateError(
             f"'{certificate}' does not hold: {count} {'thing does' if count == 1 else 'things do'} "
             f"not match."
         )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -75,24 +76,39 @@ def read_arrays(path: Path, wanted: Iterable[str]) -> dict[str, Array]:
     if not path.is_file():
         raise DataError(f"File '{path}' does not exist: check the path of the .npz file.")
     held: dict[str, Any] = {}
-    key = ""
     try:
         # Opened here, because np.load leaves open what it cannot make sense of.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
             for key in wanted:
                 if key in file.files:
+                    if _holds_objects(file.zip, key):
+                        raise DataError(
+                            f"File '{path}': '{key}' holds Python objects, which are never loaded: "
+                            f"save it as a plain array of numbers or strings."
+                        )
                     held[key] = file[key]
+    except DataError:
+        raise
     except Exception as error:  # a damaged archive fails in a dozen ways, from zlib to MemoryError
-        if "Object arrays" in str(error):
-            raise DataError(
-                f"File '{path}': '{key}' holds Python objects, which are never loaded: save it "
-                f"as a plain array of numbers or strings."
-            ) from error
         raise _not_npz(path) from error
     # A member that is no array comes back as its bytes.
     if not all(isinstance(array, np.ndarray) for array in held.values()):
         raise _not_npz(path)
     return held
+
+
+def _holds_objects(archive: ZipFile, key: str) -> bool:
+    """Return whether the header of an array says that it holds Python objects."""
+    name = f"{key}.npy"
+    if name not in archive.namelist():  # a member that is no array
+        return False
+    with archive.open(name) as member:
+        version = np.lib.format.read_magic(member)
+        # Version 3 differs from 2 in the letters of its names only.
+        older = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if older else np.lib.format.read_array_header_2_0
+        _, _, dtype = read(member)
+    return bool(dtype.hasobject)
 
 
 def _not_npz(path: Path) -> DataError:

@@ -11,7 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.errors import ForgetError, PartyLost, PartyRefused, UnlabelError, WireError, why
+from unlabel.errors import (
+    DIVERGED,
+    GRADIENT_NORM,
+    ForgetDiverged,
+    PartyLost,
+    PartyRefused,
+    PublicMismatch,
+    UnlabelError,
+    WireError,
+    why,
+)
 from unlabel.forget.fit import Fit
 from unlabel.forget.method import Method, settings_of
 from unlabel.forget.outcome import Change, Result
@@ -69,9 +79,10 @@ def execute(work: Work) -> Execution:
         active.transport = plain
         with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
             work.take_back(saved)
-        if isinstance(error, UnlabelError) and "finite" in str(error):
-            which = f" ({error})" if "norm" in str(error) else ""
-            raise ForgetError(
+        known = isinstance(error, ForgetDiverged)  # by the method itself, which says when
+        if isinstance(error, UnlabelError) and error.code in DIVERGED and not known:
+            which = f" ({error})" if error.code == GRADIENT_NORM else ""
+            raise ForgetDiverged(
                 f"Forgetting diverged and was rolled back{which}; lower the method's rates or "
                 f"strengths."
             ) from error
@@ -181,7 +192,7 @@ def _fitting(work: Work, seen: _Seen, tested: Evaluation) -> Fit | None:
         return None
     fit = Fit.of(seen.logits, seen.labels, tested, work.earlier.labels)
     if fit is not None and fit.useless() and not work.settings.any_public:
-        raise ForgetError(fit.refusal())
+        raise PublicMismatch(fit.refusal())
     return fit
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import CheckpointError, ForgetError
+from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError
 from unlabel.forget.cover import draw_covers
 from unlabel.forget.public import PublicSet, Shots, draw_shots
 from unlabel.forget.request import Request
@@ -331,7 +331,7 @@ class Work:
     ) -> None:
         """Raise where the loss is no number or too few retained samples keep their label."""
         if math.isnan(loss):
-            raise ForgetError(
+            raise ForgetDiverged(
                 f"Forgetting diverged after step {self.steps} and was rolled back; lower the "
                 f"method's rates or strengths."
             )

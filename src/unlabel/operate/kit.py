@@ -10,7 +10,8 @@ KIT/
     PARTY/           passive party: versions, staged weights, ledger, transcript, secrets
     logs/
     secrets/         the seed of this party's random draws
-    lock
+    lock             held by the process that keeps the party running
+    serving          the id of that process, while it serves
 """
 
 from __future__ import annotations

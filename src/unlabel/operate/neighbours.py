@@ -13,16 +13,14 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from unlabel.errors import RunError
 from unlabel.operate.engine import end_with_parent
+from unlabel.operate.readiness import await_serving
 
 #: Seconds for which a party may take until it serves, and until it has ended.
 STARTS, ENDS = 60.0, 20.0
-READY = "Serving."
 
 
 class Neighbours:
@@ -71,15 +69,7 @@ class Neighbours:
 
     def wait(self, party: str) -> None:
         """Wait until a party serves; raise with its own words where it does not."""
-        deadline = time.monotonic() + STARTS
-        while time.monotonic() < deadline:
-            said = self.log(party).read_text(encoding="utf-8", errors="replace")
-            if READY in said:
-                return
-            if self.processes[party].poll() is not None:
-                raise RunError(f"Party '{party}' did not start: {said.strip()[-500:]}")
-            time.sleep(0.1)
-        raise RunError(f"Party '{party}' did not serve within {STARTS:g} seconds.")
+        await_serving(self.processes[party], self.kits[party], self.log(party), seconds=STARTS)
 
     def stop(self) -> None:
         """End all parties, politely first."""

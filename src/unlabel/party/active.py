@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from unlabel.data import ACTIVE
-from unlabel.errors import ModelError, TrainingError, WireError
+from unlabel.errors import NOT_FINITE, ModelError, TrainingDiverged, WireError
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
 from unlabel.party.bottom import Bottom
@@ -233,7 +233,7 @@ class ActiveParty:
         # On an accelerator reading the loss would stall; there the loop looks once an epoch.
         if self.device.type == "cpu" and not math.isfinite(loss.item()):
             self._check_finite(received)
-            raise TrainingError(f"The loss is not finite in step {step}; lower `lr`.")
+            raise TrainingDiverged(f"The loss is not finite in step {step}; lower `lr`.")
         loss.backward()
         if any(leaf.grad is None for leaf in [*roots, *leaves]):
             raise ModelError("The top model does not pass gradients on to every party.")
@@ -307,7 +307,9 @@ class ActiveParty:
         self.lookout.settle()  # what a device noted is read where a wait costs little
         for party, values in received.items():
             if not torch.isfinite(values).all():
-                raise WireError(f"Party '{party}' sent embeddings that are not finite numbers.")
+                raise WireError(
+                    f"Party '{party}' sent embeddings that are not finite numbers.", code=NOT_FINITE
+                )
 
     def learners(self) -> dict[str, Learner]:
         """Return the active party's own models: the top, and its bottom if it has one."""

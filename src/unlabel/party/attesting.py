@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unlabel._version import __version__
-from unlabel.errors import CheckpointError, PartyRefused, RunError
+from unlabel.errors import CheckpointError, PartyRefused, RunError, refusal_of
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger, LedgerEntry
 from unlabel.party.passive import PassiveParty
@@ -37,14 +37,16 @@ def attest(party: PassiveParty, message: Attest) -> Message:
     try:
         part = canonical(attestation(store, Ledger(store.home), message.request))
         if len(part) > MAX_TEXT:
-            raise PartyRefused("its name is too long for an attestation to fit into a message.")
+            raise PartyRefused(
+                "its name is too long for an attestation to fit into a message.", "refused"
+            )
         signer = Signer(store.home)
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except RunError as error:
         if error.__cause__ is not None and isinstance(error.__cause__, OSError):
             raise not_written(error) from error
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     return Attestation(message.step, part.decode(), signer.public, signer.sign(part))
 
 
@@ -53,7 +55,9 @@ def attestation(store: CheckpointStore, ledger: Ledger, request: str) -> dict[st
     entries = ledger.entries()
     line = next((e for e in entries if (e.event, e.request) == ("commit", request)), None)
     if line is None or not is_hex(line.note.get("commitment"), DIGEST):
-        raise CheckpointError(f"its ledger has no commit of request {request[:40]!r}.")
+        raise CheckpointError(
+            f"its ledger has no commit of request {request[:40]!r}.", code="wrong-request"
+        )
     version, before, after = change_of(store, line)
     if version is None or not is_hex(after, DIGEST):
         raise CheckpointError(f"it no longer knows the weights of request {request[:40]!r}.")

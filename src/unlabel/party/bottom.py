@@ -93,7 +93,7 @@ class Bottom(Learner):
         """Make inputs that can be moved: copies of rows, or noise where there are none."""
         main, scaling = self.tables["main"], self._scaled()
         if main.values.dtype == torch.int64:
-            raise CheckpointError(WORDS)
+            raise CheckpointError(WORDS, code="wrong-request")
         if len(rows):
             values = scaling.apply(main.batch(rows, augment=False))
         else:
@@ -119,13 +119,13 @@ class Bottom(Learner):
     def redraft(self, embeddings: Tensor, gradients: Tensor) -> None:
         """Carry gradients of embeddings back into the draft, and move that."""
         if self._draft is None:
-            raise CheckpointError("it has no draft.")
+            raise CheckpointError("it has no draft.", code="wrong-request")
         (found,) = torch.autograd.grad(embeddings, [self._draft.values], gradients)
         self._draft.move(found)
 
     def _scaled(self) -> Scaling:
         if self.scaling is None:
-            raise CheckpointError(UNPREPARED)
+            raise CheckpointError(UNPREPARED, code="wrong-request")
         return self.scaling
 
     def _read(self, rows: Tensor, table: str, *, augment: bool, step: int) -> Tensor:
@@ -183,7 +183,7 @@ class Bottom(Learner):
 
     def _scaling_state(self) -> dict[str, Tensor]:
         if self.scaling is None:
-            raise CheckpointError(UNPREPARED)
+            raise CheckpointError(UNPREPARED, code="wrong-request")
         return {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
 
     def load_state(self, named: dict[str, Tensor]) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
-from unlabel.errors import PartySuspected
+from unlabel.errors import NOT_FINITE, PartySuspected
 from unlabel.party.history import POWERS, SMALL, Batch, Breach, History, correlation, figures
 from unlabel.party.optimiser import expect, one_of
 from unlabel.wire import Mode
@@ -150,12 +150,13 @@ class Lookout:
             return
         waiting, self._waiting = self._waiting, []
         every = torch.stack([found for *_, found in waiting]).tolist()
-        found = []
+        found: list[tuple[str, str | None]] = []
         for (mode, table, step, _), batch in zip(waiting, every, strict=True):
             for party, told in zip(self.parties, batch, strict=True):
                 for breach in self._history(mode, table, party).judge(Batch(*told)):
                     what = describe_breach(breach, self.settings.limit)
-                    found.append(f"Party '{party}' is suspect in step {step}: {what}")
+                    said = f"Party '{party}' is suspect in step {step}: {what}"
+                    found.append((said, NOT_FINITE if breach.rule == "finite" else None))
         self._suspect(found, REMEDY)
 
     def _history(self, mode: Mode, table: str, party: str) -> History:
@@ -164,15 +165,17 @@ class Lookout:
             self._histories[key] = History(self.settings.window, self.settings.limit)
         return self._histories[key]
 
-    def _suspect(self, sentences: Sequence[str], remedy: str) -> None:
-        for sentence in sentences:
+    def _suspect(self, found: Sequence[tuple[str, str | None]], remedy: str) -> None:
+        """Tell what is suspect, each a sentence and the code of its error where it has a finer."""
+        for sentence, _ in found:
             log.warning("%s.", sentence)
-        if sentences and self.settings.mode == "refuse":
-            raise PartySuspected(f"{sentences[0]}; {remedy}.")
+        if found and self.settings.mode == "refuse":
+            sentence, code = found[0]
+            raise PartySuspected(f"{sentence}; {remedy}.", code=code)
 
     def compare(self, first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> None:
         """Tell where two answers to one question, brought into one order, do not agree."""
-        found = []
+        found: list[tuple[str, str | None]] = []
         for party, values in first.items():
             agree = correlation(values[:, None], second[party][:, None]).item()
             size, _, spread = figures(values).tolist()
@@ -181,7 +184,7 @@ class Lookout:
             elif not agree >= AGREE:
                 what = f"asked twice for {len(values)} rows, in two orders, it answers differently"
                 figure = f"correlation {agree:.2f}, expected {AGREE:g} at least"
-                found.append(f"Party '{party}' is suspect: {what} ({figure})")
+                found.append((f"Party '{party}' is suspect: {what} ({figure})", None))
         self._suspect(found, "ask its operator")
 
     def facts(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Protocol
 from torch import Tensor
 
 from unlabel.data import ACTIVE
-from unlabel.errors import PartyRefused, WireError
+from unlabel.errors import PartyRefused, Refusal, WireError, refusal_of
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.lateness import Backlog, Pending
@@ -93,10 +93,10 @@ class PassiveParty:
             check(message)
             return self._answer(message)
         except (WireError, PartyRefused) as error:
-            return self._refuse(message, str(error))
+            return self._refuse(message, str(error), refusal_of(error))
         except Exception:
             log.exception("%s failed to answer", self.name)
-            return self._refuse(message, FAILED)
+            return self._refuse(message, FAILED, "failed")
 
     def _answer(self, message: Message) -> Message:
         if self.transcript is not None:
@@ -106,10 +106,10 @@ class PassiveParty:
             self._expect_aligned(message)
             handler = handler_of(type(message))
             if handler is None:
-                raise PartyRefused(f"'{kind_of(message)}' is not a request.")
+                raise PartyRefused(f"'{kind_of(message)}' is not a request.", "unknown-message")
             answer = handler(self, message)
         except PartyRefused as error:
-            answer = self._refuse(message, str(error))
+            answer = self._refuse(message, str(error), error.code)
         answer = self.filters(answer, ACTIVE)
         if self.transcript is not None:
             self.transcript.log("sent", answer)
@@ -135,7 +135,9 @@ class PassiveParty:
     def _expect_aligned(self, message: Message) -> None:
         """Refuse what needs rows as long as it is not known which rows the parties share."""
         if self.waits and kind_of(message) not in UNALIGNED:
-            raise PartyRefused("its rows are not aligned with the others' yet; align them first.")
+            raise PartyRefused(
+                "its rows are not aligned with the others' yet; align them first.", "not-aligned"
+            )
 
     def serve(self, data: bytes) -> bytes:
         """Answer one message over a network: encode(handle(decode(data)))."""
@@ -143,10 +145,10 @@ class PassiveParty:
             message = decode(data, self.limits)
         except WireError as error:
             log.warning("%s refused %d bytes: %s", self.name, len(data), error)
-            return encode(Refused(0, str(error)))
+            return encode(Refused(0, str(error), refusal_of(error)))
         return encode(self.handle(message))
 
-    def _refuse(self, message: Message, reason: str) -> Refused:
+    def _refuse(self, message: Message, reason: str, code: Refusal) -> Refused:
         log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
         step = getattr(message, "step", 0)
-        return Refused(step if type(step) is int and step >= 0 else 0, reason[:MAX_TEXT])
+        return Refused(step if type(step) is int and step >= 0 else 0, reason[:MAX_TEXT], code)

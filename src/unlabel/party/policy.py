@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.errors import PartyRefused, SettingsError, unknown
+from unlabel.errors import PartyRefused, Refusal, SettingsError, unknown
 from unlabel.party.optimiser import expect
 from unlabel.wire import MESSAGES, Draft, Embed, Gradients, Message, Prepare, Weigh, kind_of
 
@@ -83,24 +83,27 @@ class Guard:
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
-        self._breaches: dict[str, bool | Tensor] = {}
+        self._breaches: dict[tuple[str, Refusal], bool | Tensor] = {}
         self._norms: deque[Tensor] = deque(maxlen=REMEMBERED_NORMS)
 
     def check_kind(self, message: Message) -> None:
         """Refuse a kind of request that the party does not serve."""
         kind = kind_of(message)
         if kind not in self.policy.serves:
-            raise PartyRefused(f"it does not serve '{kind}'.")
+            raise PartyRefused(f"it does not serve '{kind}'.", "policy")
 
     def check_rows(self, message: Embed | Prepare | Draft, available: int) -> Tensor:
         """Refuse too many rows or rows that do not exist; return rows that are safe to read."""
         rows = message.rows
         most = available if isinstance(message, Prepare) else self.policy.max_rows
         if not 1 <= rows.numel() <= most:
-            raise PartyRefused(f"it serves 1 to {most} rows a request, not {rows.numel()}.")
+            raise PartyRefused(
+                f"it serves 1 to {most} rows a request, not {rows.numel()}.", "policy"
+            )
         first, last = (_known(bound) for bound in torch.aminmax(rows))
         exist = (first >= 0) & (last < available)
-        self._demand(exist, f"it has the rows 0 to {available - 1} and no others.")
+        reason = f"it has the rows 0 to {available - 1} and no others."
+        self._demand(exist, reason, "wrong-request")
         return rows if rows.device.type == "cpu" else rows.clamp(0, available - 1)
 
     def check_gradients(self, message: Gradients | Weigh, embeddings: Tensor) -> Tensor:
@@ -108,14 +111,16 @@ class Guard:
         if message.values.shape != embeddings.shape:
             raise PartyRefused(
                 f"it expects gradients of shape {list(embeddings.shape)}, "
-                f"not {list(message.values.shape)}."
+                f"not {list(message.values.shape)}.",
+                "wrong-request",
             )
         values = message.values.to(embeddings.device, embeddings.dtype)
         limit = self.policy.max_gradient_norm
         # A comparison with NaN is false, so this one also refuses what is not finite.
         norm = torch.linalg.vector_norm(values)
         within = _known(norm) <= limit
-        self._demand(within, f"it takes finite gradients of norm {limit:g} at most.")
+        reason = f"it takes finite gradients of norm {limit:g} at most."
+        self._demand(within, reason, "gradient-norm")
         within &= self._check_jump(norm)
         return torch.where(within, values, 0.0) if isinstance(within, Tensor) else values
 
@@ -129,7 +134,8 @@ class Guard:
             usual = torch.stack(list(self._norms)).median()
             fits = (norm <= jump * usual) | (usual == 0)  # after zeros anything is a jump
             within = _known(fits)
-            self._demand(within, f"it takes gradients of {jump:g} times their usual norm at most.")
+            reason = f"it takes gradients of {jump:g} times their usual norm at most."
+            self._demand(within, reason, "policy")
             norm = norm.where(fits, usual)
         self._norms.append(norm)
         return within
@@ -147,26 +153,29 @@ class Guard:
         # One sum instead of a look at each value: it is finite only if all of them are.
         total = _known(embeddings.sum())
         finite = torch.isfinite(total) if isinstance(total, Tensor) else math.isfinite(total)
-        self._demand(finite, DIVERGED, remember=True)
+        self._demand(finite, DIVERGED, "not-finite", remember=True)
 
     def settle(self) -> None:
         """Refuse if a breach was flagged since the last reset."""
-        for reason, flag in self._breaches.items():
+        for (reason, code), flag in self._breaches.items():
             if bool(flag):
-                raise PartyRefused(reason)
+                raise PartyRefused(reason, code)
 
     def reset(self) -> None:
         """Forget flagged breaches, after a return to a state from before them."""
         self._breaches.clear()
         self.forget_norms()
 
-    def _demand(self, holds: bool | Tensor, reason: str, *, remember: bool = False) -> None:
+    def _demand(
+        self, holds: bool | Tensor, reason: str, code: Refusal, *, remember: bool = False
+    ) -> None:
+        breach = reason, code
         if isinstance(holds, Tensor):
-            self._breaches[reason] = ~holds | self._breaches.get(reason, False)
+            self._breaches[breach] = ~holds | self._breaches.get(breach, False)
         elif not holds:
             if remember:
-                self._breaches[reason] = True
-            raise PartyRefused(reason)
+                self._breaches[breach] = True
+            raise PartyRefused(reason, code)
 
 
 def _known(value: Tensor) -> Any:

@@ -51,7 +51,9 @@ class Sums:
     def total(self, name: str) -> list[Tensor]:
         """Return a sum."""
         if name not in self.named:
-            raise CheckpointError(f"nothing was gathered under the name {name[:40]!r}.")
+            raise CheckpointError(
+                f"nothing was gathered under the name {name[:40]!r}.", code="wrong-request"
+            )
         return self.named[name].tensors
 
     def mean(self, name: str) -> list[Tensor]:

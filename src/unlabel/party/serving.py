@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from unlabel._version import __version__
-from unlabel.errors import CheckpointError, PartyRefused, RunError, why
+from unlabel.errors import CheckpointError, PartyRefused, RunError, refusal_of, why
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.draft import DRAFT
 from unlabel.party.lateness import Pending
@@ -58,7 +58,7 @@ def describe(party: PassiveParty, message: Describe) -> Message:
 def prepare(party: PassiveParty, message: Prepare) -> Message:
     """Fit the scaling of the party's own features on the training rows."""
     if message.steps < 0:
-        raise PartyRefused("a training cannot have fewer than 0 steps.")
+        raise PartyRefused("a training cannot have fewer than 0 steps.", "wrong-request")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     party.guard.settle()
     if party.backlog.late:  # of a training that broke off, and nothing may be foreseen from it
@@ -73,13 +73,15 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, remember the way back until their gradients come."""
     available = party.bottom.count(message.table)
     if not available:
-        raise PartyRefused(f"it has no table {message.table[:40]!r}.")
+        raise PartyRefused(f"it has no table {message.table[:40]!r}.", "wrong-request")
     if message.mode != "predict" and message.table not in TRAINABLE:
         *most, last = TRAINABLE
         named = f"{', '.join(most)} and {last}"
-        raise PartyRefused(f"it trains on its tables {named} and on no other.")
+        raise PartyRefused(f"it trains on its tables {named} and on no other.", "wrong-request")
     if message.mode == "inputs" and message.table != DRAFT:
-        raise PartyRefused(f"gradients move the inputs of its table '{DRAFT}' and of no other.")
+        raise PartyRefused(
+            f"gradients move the inputs of its table '{DRAFT}' and of no other.", "wrong-request"
+        )
     rows = party.guard.check_rows(message, available)
     try:
         embeddings = party.bottom.embed(
@@ -90,10 +92,12 @@ def embed(party: PassiveParty, message: Embed) -> Message:
             ahead=len(party.backlog) if party.backlog.late else None,
         )
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except Exception as error:  # the owner's own model may raise anything
         log.exception("the bottom model of %s failed", party.name)
-        raise PartyRefused(f"its bottom model fails on these rows ({why(error)}).") from error
+        raise PartyRefused(
+            f"its bottom model fails on these rows ({why(error)}).", "failed"
+        ) from error
     party.guard.check_embeddings(embeddings.detach())
     if message.mode == "predict":
         party.guard.settle()  # what a device flagged is read where a wait costs little
@@ -118,7 +122,9 @@ def carried(party: PassiveParty, message: Gradients | Weigh) -> tuple[Pending, T
     """Return the embeddings that gradients are for, with gradients that break no rule."""
     pending = party.backlog.find(message.step)
     if pending is None:
-        raise PartyRefused(f"it has sent no embeddings to train on in step {message.step}.")
+        raise PartyRefused(
+            f"it has sent no embeddings to train on in step {message.step}.", "wrong-request"
+        )
     values = party.guard.check_gradients(message, pending.embeddings)
     party.backlog.take(message.step)
     return pending, values
@@ -130,10 +136,10 @@ def own_model(party: PassiveParty) -> Iterator[None]:
     try:
         yield
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except Exception as error:
         log.exception("the bottom model of %s failed", party.name)
-        raise PartyRefused(f"its bottom model cannot learn ({why(error)}).") from error
+        raise PartyRefused(f"its bottom model cannot learn ({why(error)}).", "failed") from error
 
 
 @handles(Save)
@@ -143,25 +149,29 @@ def save(party: PassiveParty, message: Save) -> Message:
     store = store_of(party)
     versions = store.versions()
     if message.version < 0:
-        raise PartyRefused("versions are counted from 0.")
+        raise PartyRefused("versions are counted from 0.", "wrong-request")
     if party.open is not None:  # half-done work, and the memory of another optimiser
-        raise PartyRefused("a request is open; commit it or roll it back first.")
+        raise PartyRefused("a request is open; commit it or roll it back first.", "request-open")
     staged = store.staged.versions()
     taken = len(versions) + len(staged)  # what is staged will need its place
     if message.version not in versions and taken >= party.guard.policy.max_versions:
-        raise PartyRefused(f"it keeps {party.guard.policy.max_versions} versions at most.")
+        raise PartyRefused(
+            f"it keeps {party.guard.policy.max_versions} versions at most.", "policy"
+        )
     if staged and message.version >= staged[-1]:
-        raise PartyRefused("a request is staged as this version; commit it or roll it back first.")
+        raise PartyRefused(
+            "a request is staged as this version; commit it or roll it back first.", "request-open"
+        )
     try:
         state = party.bottom.state()
         if not party.bottom.is_finite():
-            raise PartyRefused(DIVERGED)
+            raise PartyRefused(DIVERGED, "not-finite")
         facts = {"features": party.bottom.features_digest()}
         digest = store.save(message.version, state, facts)
         if party.transcript is not None:
             party.transcript.flush()
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except RunError as error:
         raise not_written(error) from error
     return Saved(message.step, digest)
@@ -175,16 +185,18 @@ def restore(party: PassiveParty, message: Restore) -> Message:
         store = store.shelf_of(message.version)
         if message.digest and store.digest(message.version) != message.digest:
             raise PartyRefused(
-                f"its version {message.version} is not the one that was saved with the others'."
+                f"its version {message.version} is not the one that was saved with the others'.",
+                "checkpoint",
             )
         if store.facts(message.version).get("features") != party.bottom.features_digest():
             raise PartyRefused(
-                f"its features have changed since version {message.version} was saved."
+                f"its features have changed since version {message.version} was saved.",
+                "checkpoint",
             )
         party.bottom.settle()
         store.restore(message.version, party.bottom.load_state)
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     try:
         party.guard.settle()
     except PartyRefused as breach:  # what was flagged on a device is noted before it is forgotten
@@ -200,7 +212,9 @@ def keep(party: PassiveParty, message: Keep) -> Message:
     """Drop every version but those named; the last one is never dropped."""
     store = store_of(party)
     if not set(message.versions) & set(store.versions()):
-        raise PartyRefused("it has none of the versions to keep, and drops nothing.")
+        raise PartyRefused(
+            "it has none of the versions to keep, and drops nothing.", "wrong-request"
+        )
     try:
         store.keep(message.versions)
         if party.transcript is not None:
@@ -215,11 +229,13 @@ def not_written(error: RunError) -> PartyRefused:
     log.error("%s", error)
     cause = error.__cause__
     reason = cause.strerror if isinstance(cause, OSError) else "see its log"
-    return PartyRefused(f"it cannot write to its own folder ({reason}); free some room there.")
+    return PartyRefused(
+        f"it cannot write to its own folder ({reason}); free some room there.", "not-written"
+    )
 
 
 def store_of(party: PassiveParty) -> CheckpointStore:
     """Return the party's store of versions, or refuse what needs one."""
     if party.store is None:
-        raise PartyRefused("it has no folder to keep versions in.")
+        raise PartyRefused("it has no folder to keep versions in.", "wrong-request")
     return party.store

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unlabel.errors import CheckpointError, PartyRefused
+from unlabel.errors import CheckpointError, PartyRefused, refusal_of
 from unlabel.party.passive import PassiveParty
 from unlabel.party.protocols import handles
 from unlabel.party.serving import carried, own_model
@@ -23,12 +23,12 @@ MAX_SUMS = 4
 def weigh(party: PassiveParty, message: Weigh) -> Message:
     """Carry the gradients through the bottom model and note how much each weight matters."""
     if party.open is None:
-        raise PartyRefused("it gathers only for a request; open one first.")
+        raise PartyRefused("it gathers only for a request; open one first.", "wrong-request")
     _check_name(message.into, party.bottom.sums.named)
     if message.weight <= 0:
-        raise PartyRefused("what it gathers has a weight above 0.")
+        raise PartyRefused("what it gathers has a weight above 0.", "wrong-request")
     if party.pending is not None and party.pending.mode == "inputs":
-        raise PartyRefused("gradients of inputs say nothing about its weights.")
+        raise PartyRefused("gradients of inputs say nothing about its weights.", "wrong-request")
     pending, values = carried(party, message)
     with own_model(party):
         party.bottom.consider(pending.embeddings, values, message.into, message.weight)
@@ -49,13 +49,16 @@ def draft(party: PassiveParty, message: Draft) -> Message:
     _check_open(party, message.request)
     if not 0 <= message.noise <= party.guard.policy.max_rows or message.rate < 0:
         raise PartyRefused(
-            f"it drafts up to {party.guard.policy.max_rows} rows, at a rate of 0 or more."
+            f"it drafts up to {party.guard.policy.max_rows} rows, at a rate of 0 or more.",
+            "policy" if message.noise > party.guard.policy.max_rows else "wrong-request",
         )
     rows = message.rows
     if len(rows):
         rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     if bool(len(rows)) == bool(message.noise) or message.decay < 0:
-        raise PartyRefused("it drafts copies of rows or noise, with a decay of 0 or more.")
+        raise PartyRefused(
+            "it drafts copies of rows or noise, with a decay of 0 or more.", "wrong-request"
+        )
     try:
         party.bottom.start_draft(
             rows,
@@ -65,7 +68,7 @@ def draft(party: PassiveParty, message: Draft) -> Message:
             decay=message.decay,
         )
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     party.pending = None
     return Done(message.step)
 
@@ -75,7 +78,9 @@ def rewrite(party: PassiveParty, message: Rewrite) -> Message:
     """Change the weights by what was gathered."""
     _check_open(party, message.request)
     if message.threshold < 0 or message.strength < 0:
-        raise PartyRefused("it rewrites with a threshold and a strength of 0 or more.")
+        raise PartyRefused(
+            "it rewrites with a threshold and a strength of 0 or more.", "wrong-request"
+        )
     try:
         party.bottom.rewrite(
             message.rule,
@@ -85,18 +90,22 @@ def rewrite(party: PassiveParty, message: Rewrite) -> Message:
             strength=message.strength,
         )
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     party.pending = None
     return Done(message.step)
 
 
 def _check_open(party: PassiveParty, request: str) -> None:
     if party.open is None or party.open.request != request:
-        raise PartyRefused("it does this only for a request that is open; open it first.")
+        raise PartyRefused(
+            "it does this only for a request that is open; open it first.", "wrong-request"
+        )
 
 
 def _check_name(name: str, known: Mapping[str, object]) -> None:
     if not (name.isascii() and name.isalnum() and len(name) <= MAX_REQUEST):
-        raise PartyRefused(f"a sum is named by 1 to {MAX_REQUEST} letters and digits.")
+        raise PartyRefused(
+            f"a sum is named by 1 to {MAX_REQUEST} letters and digits.", "wrong-request"
+        )
     if name not in known and len(known) >= MAX_SUMS:
-        raise PartyRefused(f"it gathers {MAX_SUMS} sums at most.")
+        raise PartyRefused(f"it gathers {MAX_SUMS} sums at most.", "wrong-request")

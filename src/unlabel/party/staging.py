@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from unlabel.errors import CheckpointError, PartyRefused, RunError, SettingsError
+from unlabel.errors import CheckpointError, PartyRefused, RunError, SettingsError, refusal_of
 from unlabel.files import writing
 from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.passive import Open, PassiveParty
@@ -42,7 +42,9 @@ def tune(party: PassiveParty, message: Tune) -> Message:
     _check_request(message.request)
     waiting = staged_request(party)
     if waiting:
-        raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
+        raise PartyRefused(
+            f"request {waiting} is staged; commit it or roll it back first.", "request-open"
+        )
     try:
         settings = OptimiserSettings(
             lr=message.lr,
@@ -54,16 +56,18 @@ def tune(party: PassiveParty, message: Tune) -> Message:
             optimiser=message.optimiser,
         )
     except SettingsError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     if not 0 <= message.renew <= 1 or message.steps < 0:
-        raise PartyRefused("it renews a share from 0 to 1 of its weights, over 0 or more steps.")
+        raise PartyRefused(
+            "it renews a share from 0 to 1 of its weights, over 0 or more steps.", "wrong-request"
+        )
     if party.open is not None and party.open.request != message.request:
         _return(party)  # an earlier request that was given up without a word
     if party.open is None:
         try:
             state = party.bottom.state()
         except CheckpointError as error:
-            raise PartyRefused(str(error)) from error
+            raise PartyRefused(str(error), refusal_of(error)) from error
         party.open = Open(message.request, {k: v.detach().clone() for k, v in state.items()})
     if message.renew:
         party.bottom.renew(message.renew)
@@ -81,18 +85,22 @@ def stage(party: PassiveParty, message: Stage) -> Message:
     store = store_of(party)
     waiting = staged_request(party)
     if waiting and waiting != message.request:
-        raise PartyRefused(f"request {waiting} is staged; commit it or roll it back first.")
+        raise PartyRefused(
+            f"request {waiting} is staged; commit it or roll it back first.", "request-open"
+        )
     _expect_lines_left(party)
     try:
         note = json.loads(message.note)
     except (ValueError, RecursionError) as error:
-        raise PartyRefused("the note of a request must be JSON.") from error
+        raise PartyRefused("the note of a request must be JSON.", "wrong-request") from error
     versions = store.versions()
     if not _is_flat(note) or message.version <= max(versions, default=0):
-        raise PartyRefused("a request is staged with a note, as a version newer than all others.")
+        raise PartyRefused(
+            "a request is staged with a note, as a version newer than all others.", "wrong-request"
+        )
     if len(versions) >= party.guard.policy.max_versions:
         raise PartyRefused(
-            f"it keeps {party.guard.policy.max_versions} versions at most; purge first."
+            f"it keeps {party.guard.policy.max_versions} versions at most; purge first.", "policy"
         )
     facts = {
         "features": party.bottom.features_digest(),
@@ -102,12 +110,12 @@ def stage(party: PassiveParty, message: Stage) -> Message:
     try:
         state = party.bottom.model_state()
         if not party.bottom.is_finite():
-            raise PartyRefused(DIVERGED)
+            raise PartyRefused(DIVERGED, "not-finite")
         digest = store.staged.save(message.version, state, facts)
         store.staged.keep((message.version,))
         _write_transcript(party)
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except RunError as error:
         raise not_written(error) from error
     return Saved(message.step, digest)
@@ -119,10 +127,11 @@ def _expect_lines_left(party: PassiveParty) -> None:
     try:
         full = party.ledger is not None and len(party.ledger.entries()) >= most
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     if full:
         raise PartyRefused(
-            f"its ledger holds {most} lines, and `max_lines` of its policy allows no more."
+            f"its ledger holds {most} lines, and `max_lines` of its policy allows no more.",
+            "policy",
         )
 
 
@@ -141,7 +150,9 @@ def commit(party: PassiveParty, message: Commit) -> Message:
             for shelf in (party.store.staged, party.store):  # before anything is touched
                 there = message.version in shelf.versions()
                 if there and shelf.facts(message.version).get("request") != message.request:
-                    raise PartyRefused(f"its version {message.version} is of another request.")
+                    raise PartyRefused(
+                        f"its version {message.version} is of another request.", "wrong-request"
+                    )
             party.store.adopt(message.version, message.digest)
             if party.ledger is not None:
                 note = party.store.facts(message.version)["note"]
@@ -153,7 +164,7 @@ def commit(party: PassiveParty, message: Commit) -> Message:
                 party.ledger.append("commit", message.request, {**note, **made})
             _write_transcript(party)
         except CheckpointError as error:
-            raise PartyRefused(str(error)) from error
+            raise PartyRefused(str(error), refusal_of(error)) from error
         except RunError as error:
             raise not_written(error) from error
     if party.open is None or party.open.request == message.request:  # not one that came since
@@ -175,7 +186,7 @@ def rollback(party: PassiveParty, message: Rollback) -> Message:
             staged.keep(())
         _write_transcript(party)
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except RunError as error:
         raise not_written(error) from error
     if party.open is not None and party.open.request == message.request:
@@ -189,7 +200,9 @@ def purge(party: PassiveParty, message: Purge) -> Message:
     _check_request(message.request)
     store = store_of(party)
     if message.version not in store.versions():
-        raise PartyRefused(f"it has no version {message.version}, and purges nothing.")
+        raise PartyRefused(
+            f"it has no version {message.version}, and purges nothing.", "wrong-request"
+        )
     try:
         # What came later stays: the word to purge may come again after the next request.
         for shelf in (store, store.staged):
@@ -201,7 +214,7 @@ def purge(party: PassiveParty, message: Purge) -> Message:
         if party.ledger is not None:
             party.ledger.append("purge", message.request, {"version": message.version})
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
     except RunError as error:
         raise not_written(error) from error
     return Done(message.step)
@@ -218,7 +231,7 @@ def status(party: PassiveParty, message: Status) -> Message:
             ledger=party.ledger.head() if party.ledger else "",
         )
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
 
 
 def staged_request(party: PassiveParty) -> str:
@@ -229,14 +242,15 @@ def staged_request(party: PassiveParty) -> str:
     try:
         return str(staged.facts(staged.versions()[-1])["request"])
     except CheckpointError as error:
-        raise PartyRefused(str(error)) from error
+        raise PartyRefused(str(error), refusal_of(error)) from error
 
 
 def _check_request(request: str) -> None:
     """Refuse a name that could be mistaken for anything but the name of a request."""
     if not (request.isascii() and request.isalnum() and len(request) <= MAX_REQUEST):
         raise PartyRefused(
-            f"a request is named by 1 to {MAX_REQUEST} letters and digits, not {request[:40]!r}."
+            f"a request is named by 1 to {MAX_REQUEST} letters and digits, not {request[:40]!r}.",
+            "wrong-request",
         )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from unlabel.data import Rows
-from unlabel.errors import PartyRefused, TrainingError
+from unlabel.errors import DIVERGED, PartyRefused, TrainingDiverged
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.facts import VersionFacts
@@ -94,9 +94,9 @@ class Training:
                 self.active.ask_ahead(planned[step - first :], step)
                 step_loss, step_correct = self.active.step(batch, step)
             except PartyRefused as error:
-                if "finite" not in str(error):
+                if error.code not in DIVERGED:
                     raise
-                raise TrainingError(
+                raise TrainingDiverged(
                     f"{error} If the training diverges, lower `lr` (now {self.settings.lr:g})."
                 ) from error
             loss += step_loss * len(batch)
@@ -106,7 +106,7 @@ class Training:
         mean_loss = loss.item() / len(rows)  # waits for the device, so the time below is whole
         seconds = time.perf_counter() - started
         if not torch.isfinite(loss):
-            raise TrainingError(
+            raise TrainingDiverged(
                 f"The loss is not finite after epoch {number}; "
                 f"lower `lr` (now {self.settings.lr:g})."
             )

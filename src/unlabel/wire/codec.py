@@ -34,7 +34,8 @@ from unlabel.wire.messages import (
 )
 
 MAGIC = b"UNLB"
-VERSION = 2
+#: 3 since a refusal carries a code beside its reason.
+VERSION = 3
 _PREFIX = struct.Struct(">4sHI")
 _DTYPES = {
     torch.float64: "F64",

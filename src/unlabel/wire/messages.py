@@ -15,7 +15,7 @@ from typing import ClassVar, Literal, get_args, get_type_hints
 import torch
 from torch import Tensor
 
-from unlabel.errors import WireError
+from unlabel.errors import Refusal, WireError
 
 #: train   gradients will follow; normalisation and dropout behave as in training
 #: frozen  gradients will follow; normalisation and dropout behave as in prediction
@@ -396,9 +396,14 @@ class Done(Message):
 
 @dataclass(frozen=True, eq=False)
 class Refused(Message):
-    """The request was declined, and why."""
+    """The request was declined, and why.
+
+    reason  in a sentence, for people
+    code    in one word of a closed set, for programs; it tells no more than the reason does
+    """
 
     reason: str
+    code: Refusal = "refused"
 
 
 MESSAGES: dict[str, type[Message]] = {

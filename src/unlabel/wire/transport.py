@@ -45,5 +45,6 @@ class Transport(ABC):
         answers = {party: found[party] for party in requests}
         for party, answer in answers.items():
             if isinstance(answer, Refused):
-                raise PartyRefused(f"Party '{party}' refused: {printable(answer.reason)}")
+                reason = f"Party '{party}' refused: {printable(answer.reason)}"
+                raise PartyRefused(reason, answer.code)
         return answers
