@@ -17,10 +17,12 @@ from torch import nn
 from unlabel._version import __version__
 from unlabel.audit import Seen, Verdict, look, reaches
 from unlabel.audit.compare import Watch, compare, watch_nothing
+from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import NO_RETRAINED, judge, level_of
 from unlabel.audit.kept import keep_seen, kept_seen
 from unlabel.audit.partner_attacks import moved_attacks
 from unlabel.audit.pictures import picture_data
+from unlabel.audit.privacy import Privacy
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError
 from unlabel.files import sha256, write_atomically
@@ -139,9 +141,9 @@ def audit(
         measures=measures,
         pictures=picture_data(first, labels, federation.labels),
         privacy=_privacy(about, len(federation.labels), models, labels),
-        messages=about.get("messages", {}),
+        messages=transfers_from_json(about.get("messages", {})),
         unknown=tuple(_unknown(case, models, references)),
-        thresholds=asdict(limits),
+        thresholds=limits,
         facts=_facts(federation, about, len(references), time.monotonic() - started),
     )
     path = audit_path(federation)
@@ -235,18 +237,12 @@ def _references(federation: Federation, case: Case, wanted: int, watch: Watch) -
 
 def _privacy(
     about: Mapping[str, Any], count: int, models: Mapping[str, Seen], labels: tuple[int, ...]
-) -> dict[str, Any]:
+) -> Privacy:
     """Return what the accountant says of a request, and what partners' own models show of it."""
-    found = dict(about.get("privacy") or {})
-    if not found:
-        tells = about.get("tells", "which label it is about")
-        found["sentence"] = (
-            f"Nothing bounds what partners can tell; this method tells them {tells}."
-        )
-        found["chance"] = 1 / count
+    attacks = None
     if "original" in models:
-        found["attacks"] = moved_attacks(models["original"], models["forgotten"], labels)
-    return {**found, "mode": about.get("mode", "open")}
+        attacks = moved_attacks(models["original"], models["forgotten"], labels)
+    return Privacy.of(about, count, attacks)
 
 
 def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> list[str]:
@@ -272,22 +268,22 @@ def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> 
 
 def _facts(
     federation: Federation, about: Mapping[str, Any], references: int, seconds: float
-) -> dict[str, Any]:
+) -> AuditFacts:
     rows = federation.holdings.rows
     top = federation.active.top.module
     linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(seconds, 1),
-        "versions": {
+    return AuditFacts(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(seconds, 1),
+        versions={
             "unlabel": __version__,
             "torch": torch.__version__,
             "python": platform.python_version(),
         },
-        "rows": {"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
-        "parties": list(federation.active.parties),
-        "labels": len(federation.labels),
-        "top": "linear" if linear else federation.config.model.top_name(),
-        "retrained": references,
-        "forgetting": {k: about[k] for k in ("steps", "seconds", "transcript_bytes") if k in about},
-    }
+        rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
+        parties=tuple(federation.active.parties),
+        labels=len(federation.labels),
+        top="linear" if linear else federation.config.model.top_name(),
+        retrained=references,
+        forgetting=ForgettingCost.of(about),
+    )
