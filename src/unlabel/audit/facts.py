@@ -6,10 +6,11 @@ Plain data of all of these is what `audit.json` holds under `facts` and `message
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from unlabel.audit.measurement import number
+from unlabel.audit.plain import number, plain_data
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,15 @@ class AuditFacts:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data; of the cost of forgetting what is known."""
-        cost = {k: v for k, v in asdict(self.forgetting).items() if v is not None}
-        return {**asdict(self), "forgetting": cost}
+        cost = {k: v for k, v in plain_data(self.forgetting).items() if v is not None}
+        return {**plain_data(self), "forgetting": cost}
 
 
 @dataclass(frozen=True)
 class Transfer:
     """Messages that crossed a party's boundary in one direction, one or a few neighbours.
 
-    at         seconds since the first message
+    at         seconds, from the first message on
     direction  received or sent, as the party sees it
     kind       of the first message
     bytes      of all
@@ -97,18 +98,30 @@ class Transfer:
     kind: str
     bytes: int
 
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Transfer:
-        """Return one from plain data; ValueError, KeyError and the like where it is no such."""
-        at = _needed(raw, "at")
-        return cls(at, str(raw["direction"]), str(raw["kind"]), _needed(raw, "bytes"))
-
 
 def transfers_from_json(
     raw: Mapping[str, Sequence[Mapping[str, Any]]],
 ) -> dict[str, tuple[Transfer, ...]]:
-    """Return what crossed each party's boundary, from plain data."""
-    return {str(party): tuple(map(Transfer.from_json, lane)) for party, lane in raw.items()}
+    """Return what crossed each party's boundary, from plain data.
+
+    A date in place of seconds counts in seconds too, and messages without either by their order.
+    """
+    return {str(party): _lane(lane) for party, lane in raw.items()}
+
+
+def _lane(lane: Sequence[Mapping[str, Any]]) -> tuple[Transfer, ...]:
+    moments = [_moment(each.get("at"), place) for place, each in enumerate(lane)]
+    return tuple(
+        Transfer(at, str(each["direction"]), str(each["kind"]), _needed(each, "bytes"))
+        for at, each in zip(moments, lane, strict=True)
+    )
+
+
+def _moment(at: Any, place: int) -> float:
+    if isinstance(at, str):
+        return datetime.fromisoformat(at).timestamp()
+    found: float = number(place if at is None else at, "at")
+    return found
 
 
 def _needed(raw: Mapping[str, Any], name: str) -> Any:

@@ -1,6 +1,6 @@
 """What a measure says of every model: its figures, those of each seed, and of each party alone.
 
-`dataclasses.asdict` of a `Measurement` is the plain data that `audit.json` holds of it:
+`plain_data` of a `Measurement` is what `audit.json` holds of it:
 
     {"about": "..", "level": "deep", "higher_is_better": null, "unit": "share",
      "values": {"forgotten": {"value": 0.6, "low": 0.5, "high": 0.7, "detail": {..}, "note": "",
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 from unlabel.audit.measure import Estimate, Figure, Level, Unit
+from unlabel.audit.plain import number
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,6 @@ class Measurement:
 
 #: By the name of the measure.
 Measurements = Mapping[str, Measurement]
-
-
-def number(value: Any, name: str) -> Any:
-    """Return a number of plain data as it is, None where there is none."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise ValueError(f"`{name}` is no number")
 
 
 def measurements_from_json(raw: Mapping[str, Any]) -> dict[str, Measurement]:

@@ -10,11 +10,11 @@ Plain data of it, in `audit.json`, leaves out what is not known:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from unlabel.audit.measure import Estimate
-from unlabel.audit.measurement import number
+from unlabel.audit.plain import number, plain_data
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Privacy(Bound):
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data, without what is not known."""
-        total = {} if self.total is None else {"total": _known(asdict(self.total))}
-        return _known({**asdict(self), **total})
+        total = None if self.total is None else _known(plain_data(self.total))
+        return _known({**plain_data(self), "total": total})
 
 
 def _known(found: Mapping[str, Any]) -> dict[str, Any]:

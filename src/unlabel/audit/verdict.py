@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from unlabel.audit.facts import AuditFacts, Transfer, transfers_from_json
 from unlabel.audit.measure import LEVELS, Level
 from unlabel.audit.measurement import Measurement, measurements_from_json
+from unlabel.audit.plain import plain_data
 from unlabel.audit.privacy import Privacy
 from unlabel.errors import DataError
 from unlabel.train.demands import AuditSettings
@@ -131,8 +132,7 @@ class Verdict:
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data, as `audit.json` holds it."""
         own = {"privacy": self.privacy.to_json(), "facts": self.facts.to_json()}
-        found = {name: _listed(value) for name, value in {**asdict(self), **own}.items()}
-        return {"format": FORMAT, **found, "passed": self.passed}
+        return {"format": FORMAT, **plain_data(self), **own, "passed": self.passed}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Verdict:
@@ -165,13 +165,6 @@ _AS_IT_IS = (
     *("request", "people", "state", "mode", "method", "settings", "level", "demanded"),
     "pictures",
 )
-
-
-def _listed(value: Any) -> Any:
-    """Return plain data with lists in place of tuples, as it is when read from JSON."""
-    if isinstance(value, dict):
-        return {name: _listed(each) for name, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def _findings(raw: list[Any]) -> tuple[Finding, ...]:
