@@ -277,7 +277,7 @@ def _facts(
         seconds=round(seconds, 1),
         versions={
             "unlabel": __version__,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "python": platform.python_version(),
         },
         rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},

@@ -155,7 +155,7 @@ class Verdict:
                 thresholds=AuditSettings(**raw["thresholds"]),
                 facts=AuditFacts.from_json(raw["facts"]),
             )
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             # The outer form is right, something within it is not.
             raise NotAVerdict(f"it cannot be read ({type(error).__name__}: {error})") from error
 
