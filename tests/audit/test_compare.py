@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -12,7 +12,9 @@ from audit.seen_cases import GONE, knower, shifted, shuffled, stranger
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unlabel.audit import LEVELS, MEASURES, Figure, Measure, Part, Seen, compare
+from unlabel.audit import LEVELS, MEASURES, Figure, Measure, Measurement, Part, Seen, compare
+from unlabel.audit.measurement import measurements_from_json
+from unlabel.audit.plain import plain_data
 from unlabel.audit.relearning import Relearning
 from unlabel.errors import DataError
 
@@ -33,7 +35,7 @@ EXTREMES = {
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, dict[str, object]]:
+def found() -> dict[str, Measurement]:
     known = knower()
     models = {
         "original": [known],
@@ -46,8 +48,8 @@ def found() -> dict[str, dict[str, object]]:
     return compare(models, [GONE], measures=measures)
 
 
-def values(found: dict[str, dict[str, object]], name: str) -> dict[str, dict[str, float]]:
-    return found[name]["values"]  # type: ignore[return-value]
+def values(found: dict[str, Measurement], name: str) -> dict[str, Any]:
+    return dict(found[name].values)
 
 
 def test_every_measure_explains_itself() -> None:
@@ -59,54 +61,59 @@ def test_every_measure_explains_itself() -> None:
         assert kind.level in (None, *LEVELS)
 
 
-def test_the_result_is_plain_data_in_the_form_of_a_verdict(
-    found: dict[str, dict[str, object]],
+def test_every_measurement_comes_back_from_the_plain_data_of_a_verdict(
+    found: dict[str, Measurement],
 ) -> None:
     assert set(found) == set(NAMES)
-    assert json.loads(json.dumps(found)) == found
-    for name, block in found.items():
-        assert set(block) == {"about", "level", "higher_is_better", "unit", "values"}, name
-        for entry in values(found, name).values():
-            expected = {"value", "low", "high", "detail", "note", "seeds", "each"}
-            assert set(entry) == expected
-            if entry["value"] is not None and entry["low"] is not None:
-                assert entry["low"] <= entry["value"] + 1e-9
+    plain = {name: plain_data(each) for name, each in found.items()}
+    assert json.loads(json.dumps(plain)) == plain
+    assert measurements_from_json(plain) == found
+    for name, block in plain.items():
+        assert list(block) == ["about", "level", "higher_is_better", "unit", "values"], name
+        for entry in block["values"].values():
+            assert list(entry) == ["value", "low", "high", "detail", "note", "seeds", "each"]
+            assert [list(one) for one in entry["each"]] == [
+                ["value", "low", "high", "parties"] for _ in entry["seeds"]
+            ]
+        for figure in values(found, name).values():
+            if figure.value is not None and figure.low is not None:
+                assert figure.low <= figure.value + 1e-9
 
 
 @pytest.mark.parametrize("name", EXTREMES)
 def test_a_non_forgetter_and_a_perfect_one_get_the_extremes(
-    found: dict[str, dict[str, object]], name: str
+    found: dict[str, Measurement], name: str
 ) -> None:
     entry = values(found, name)
-    got = [entry[model]["value"] for model in ("original", "mask", "forgotten")]
+    got = [entry[model].value for model in ("original", "mask", "forgotten")]
     # The largest of many differences is not 0 on a few rows.
     loose = 0.2 if name == "revival" else 0.12
     assert got == pytest.approx(EXTREMES[name], abs=loose)
 
 
 def test_what_is_no_extreme_still_tells_a_forgetter_from_a_mask(
-    found: dict[str, dict[str, object]],
+    found: dict[str, Measurement],
 ) -> None:
     went = values(found, "destination")
     # Built to lie on the four other centres, as many on each.
-    assert went["original"]["value"] == 0.0
-    assert went["forgotten"]["value"] == pytest.approx(1.0, abs=0.02)
+    assert went["original"].value == 0.0
+    assert went["forgotten"].value == pytest.approx(1.0, abs=0.02)
     steps = values(found, "relearning")
-    assert steps["original"]["value"] < 30
-    assert steps["forgotten"]["value"] is None
+    assert steps["original"].value < 30
+    assert steps["forgotten"].value is None
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_perfect_forgetter_lies_within_what_retrained_models_show(
-    found: dict[str, dict[str, object]], name: str
+    found: dict[str, Measurement], name: str
 ) -> None:
     entry = values(found, name)
     forgotten, retrained = entry["forgotten"], entry["retrained"]
-    if forgotten["value"] is None:
-        assert retrained["value"] is None
+    if forgotten.value is None:
+        assert retrained.value is None
     else:
-        assert forgotten["low"] <= retrained["high"] + 1e-9
-        assert retrained["low"] <= forgotten["high"] + 1e-9
+        assert forgotten.low <= retrained.high + 1e-9
+        assert retrained.low <= forgotten.high + 1e-9
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if MEASURES.get(n).level in ("top", "deep")])
@@ -189,26 +196,26 @@ def test_several_of_one_model_are_averaged() -> None:
         [GONE],
         measures={"told": Told()},
         watch=lambda step, steps, note: told.append((step, steps, note)),
-    )["told"]["values"]
+    )["told"].values
     entry = found["retrained"]
-    assert entry["value"] == pytest.approx(0.4)
-    assert entry["seeds"] == pytest.approx([0.2, 0.4, 0.6])
+    assert entry.value == pytest.approx(0.4)
+    assert entry.seeds == pytest.approx([0.2, 0.4, 0.6])
     # The mean -+ 2 * 0.2 / sqrt(3) reaches further up than the seeds' own intervals.
-    assert entry["high"] == pytest.approx(0.4 + 0.4 / 3**0.5)
-    assert entry["low"] == pytest.approx(0.4 - 0.4 / 3**0.5)
-    assert entry["detail"] == {"is": pytest.approx(0.2)}
-    assert [one["high"] for one in entry["each"]] == pytest.approx([0.21, 0.41, 0.61])
-    assert found["original"]["seeds"] == pytest.approx([0.9])
+    assert entry.high == pytest.approx(0.4 + 0.4 / 3**0.5)
+    assert entry.low == pytest.approx(0.4 - 0.4 / 3**0.5)
+    assert entry.detail == {"is": pytest.approx(0.2)}
+    assert [one.high for one in entry.each] == pytest.approx([0.21, 0.41, 0.61])
+    assert found["original"].seeds == pytest.approx([0.9])
     assert [step for step, _, _ in told] == [1, 2, 3, 4]
     assert told[-1] == (4, 4, "told of original")
 
 
 def test_a_seed_without_a_value_is_left_out_and_said_so() -> None:
     several = {"retrained": [saying(0.5), saying(-1.0)]}
-    entry = compare(several, [GONE], measures={"told": Told()})["told"]["values"]["retrained"]
-    assert entry["value"] == 0.5
-    assert entry["seeds"] == [0.5, None]
-    assert entry["note"] == "1 of 2 have no value."
+    entry = compare(several, [GONE], measures={"told": Told()})["told"].values["retrained"]
+    assert entry.value == 0.5
+    assert entry.seeds == (0.5, None)
+    assert entry.note == "1 of 2 have no value."
 
 
 def test_a_mask_is_not_measured_again_below_the_output() -> None:

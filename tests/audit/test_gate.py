@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel.audit import LEVELS, Finding, reaches
+from unlabel.audit import (
+    LEVELS,
+    Estimate,
+    Finding,
+    Measurement,
+    ModelFigure,
+    SeedFigure,
+    reaches,
+)
 from unlabel.audit.gate import judge, level_of
 from unlabel.errors import SettingsError
 from unlabel.train import AuditSettings
@@ -19,23 +27,24 @@ LIMITS = AuditSettings()
 
 def values(
     of: list[float] | float, reach: float = 0.01, parties: dict[str, list[float]] | None = None
-) -> dict[str, Any]:
-    """Return a model's entry: one value a seed, each with an interval of this reach."""
+) -> ModelFigure:
+    """Return a model's figure: one value a seed, each with an interval of this reach."""
     seeds = of if isinstance(of, list) else [of]
     mean = sum(seeds) / len(seeds)
+    several = (parties or {}).items()
 
-    def figure(value: float) -> dict[str, Any]:
-        return {"value": value, "low": value - reach, "high": value + reach}
+    def ends(value: float) -> tuple[float, float, float]:
+        return value, value - reach, value + reach
 
-    each = [
-        {**figure(v), "parties": {p: figure(own[i]) for p, own in (parties or {}).items()}}
+    each = tuple(
+        SeedFigure(*ends(v), {p: Estimate(*ends(own[i])) for p, own in several})
         for i, v in enumerate(seeds)
-    ]
-    detail = {"parties": {p: figure(own[0]) for p, own in (parties or {}).items()}, "tried": 300}
-    return {**figure(mean), "detail": detail, "note": "", "seeds": seeds, "each": each}
+    )
+    detail = {"parties": {p: {"value": own[0]} for p, own in several}, "tried": 300}
+    return ModelFigure(*ends(mean), detail, seeds=tuple(seeds), each=each)
 
 
-def measured(**forgotten: float) -> dict[str, Any]:
+def measured(**forgotten: float) -> dict[str, Measurement]:
     """Return figures of a request that went as deep as can be, but for what is given."""
     known = {  # measure: original, retrained models, the request's own
         "forgotten-accuracy": (0.95, [0.0, 0.0, 0.0], 0.0),
@@ -54,14 +63,27 @@ def measured(**forgotten: float) -> dict[str, Any]:
         one = {"left": [own], "right": [own]} if name.startswith("probe") else {}
         first = {"left": [before], "right": [before]} if name.startswith("probe") else {}
         others = {"left": retrained, "right": retrained} if name.startswith("probe") else {}
-        found[name] = {
-            "values": {
-                "original": values(before, parties=first),
-                "forgotten": values(own, parties=one),
-                "retrained": values(retrained, parties=others),
-            }
+        models = {
+            "original": values(before, parties=first),
+            "forgotten": values(own, parties=one),
+            "retrained": values(retrained, parties=others),
         }
+        found[name] = Measurement("", None, None, "share", models)
     return found
+
+
+def change(figures: dict[str, Measurement], measure: str, **models: ModelFigure) -> None:
+    """Put other models' figures in a measure."""
+    own = figures[measure]
+    figures[measure] = replace(own, values={**own.values, **models})
+
+
+def drop(figures: dict[str, Measurement], model: str) -> dict[str, Measurement]:
+    """Return the figures of all other models."""
+    return {
+        name: replace(own, values={m: v for m, v in own.values.items() if m != model})
+        for name, own in figures.items()
+    }
 
 
 def ruling(findings: list[Finding], measure: str) -> str:
@@ -105,19 +127,19 @@ def test_up_to_twice_a_limit_is_a_warning(value: float, expected: str) -> None:
 
 def test_a_score_at_chance_ranks_well_enough_whatever_retrained_models_do() -> None:
     figures = measured(rank=0.5)
-    figures["rank"]["values"]["retrained"] = values([0.85, 0.87, 0.86])
+    change(figures, "rank", retrained=values([0.85, 0.87, 0.86]))
     assert ruling(judge(figures, LIMITS), "rank") == "pass"
 
 
 def test_where_the_original_itself_would_pass_nothing_follows() -> None:
     figures = measured()
-    figures["revival"]["values"]["original"] = values(0.45 + LIMITS.revival - 1e-9)
+    change(figures, "revival", original=values(0.45 + LIMITS.revival - 1e-9))
     findings = judge(figures, LIMITS)
     assert ruling(findings, "revival") == "unknown"
     said = next(finding.sentence for finding in findings if finding.measure == "revival")
     assert said == "Nothing follows: on these data the original itself would pass."
     assert level_of(findings) == "deep"  # the others of its level do
-    figures["rank"]["values"]["original"] = values(0.64 + LIMITS.rank - 1e-9)
+    change(figures, "rank", original=values(0.64 + LIMITS.rank - 1e-9))
     assert level_of(judge(figures, LIMITS)) == "output"
 
 
@@ -126,18 +148,16 @@ def test_two_retrained_models_that_differ_much_still_decide(
     measure: str, aims: list[float]
 ) -> None:
     figures = measured(**{measure: 0.5})
-    figures[measure]["values"]["retrained"] = values(aims)
-    figures[measure]["values"]["original"] = values(1.0 if measure == "rank" else 0.95)
+    change(figures, measure, retrained=values(aims))
+    change(figures, measure, original=values(1.0 if measure == "rank" else 0.95))
     limits = replace(LIMITS, rank=0.05)
     assert ruling(judge(figures, limits), measure) == "pass"
-    figures[measure]["values"]["forgotten"] = figures[measure]["values"]["original"]
+    change(figures, measure, forgotten=figures[measure].values["original"])
     assert ruling(judge(figures, limits), measure) != "pass"
 
 
 def test_without_retrained_models_what_cannot_be_known_is_unknown() -> None:
-    figures = measured()
-    for found in figures.values():
-        del found["values"]["retrained"]
+    figures = drop(measured(), "retrained")
     findings = judge(figures, LIMITS)
     unknown = {finding.measure for finding in findings if finding.ruling == "unknown"}
     assert unknown == {
@@ -154,23 +174,20 @@ def test_seeds_that_agree_to_the_step_tell_nothing_where_the_original_agrees_too
     original: float, expected: str
 ) -> None:
     figures = measured(relearning=6.0)
-    figures["relearning"]["values"]["retrained"] = values([6.0, 6.0])
-    figures["relearning"]["values"]["original"] = values(original)
+    change(figures, "relearning", retrained=values([6.0, 6.0]))
+    change(figures, "relearning", original=values(original))
     assert ruling(judge(figures, LIMITS), "relearning") == expected
 
 
 def test_without_the_original_the_bottoms_cannot_be_judged() -> None:
-    figures = measured()
-    for found in figures.values():
-        del found["values"]["original"]
+    figures = drop(measured(), "original")
     assert level_of(judge(figures, LIMITS)) == "top"
 
 
 def test_one_party_that_still_knows_is_enough_to_fail_and_is_named() -> None:
     figures = measured()
-    figures["probe-linear"]["values"]["forgotten"] = values(
-        0.60, parties={"left": [0.60], "right": [0.90]}
-    )
+    one = values(0.60, parties={"left": [0.60], "right": [0.90]})
+    change(figures, "probe-linear", forgotten=one)
     failed = [finding for finding in judge(figures, LIMITS) if finding.ruling == "fail"]
     assert len(failed) == 1
     assert "party 'right'" in failed[0].sentence
@@ -178,7 +195,7 @@ def test_one_party_that_still_knows_is_enough_to_fail_and_is_named() -> None:
 
 def test_an_uncertain_probe_decides_nothing() -> None:
     figures = measured()
-    figures["probe-linear"]["values"]["forgotten"] = values(0.6, 0.2)
+    change(figures, "probe-linear", forgotten=values(0.6, 0.2))
     assert ruling(judge(figures, LIMITS), "probe-linear") == "unknown"
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from unlabel.audit import MEASURES, Seen, look
+from unlabel.audit import MEASURES, Measurement, Seen, look
 from unlabel.audit.compare import compare
 from unlabel.audit.gate import judge, level_of
 from unlabel.federation import Federation
@@ -59,33 +58,28 @@ GATE = (
 
 
 @pytest.fixture(scope="module")
-def figures(models: dict[str, Seen], retrained: list[Seen]) -> dict[str, dict[str, Any]]:
+def figures(models: dict[str, Seen], retrained: list[Seen]) -> dict[str, Measurement]:
     """Return every figure of every model, each measured once."""
     seen = {**models, **{f"retrained-{seed}": one for seed, one in enumerate(retrained)}}
     measures = {name: MEASURES.get(name)() for name in GATE}
     return compare({name: [one] for name, one in seen.items()}, LABELS, measures=measures)
 
 
-def level(figures: dict[str, dict[str, Any]], judged: str, seeds: Sequence[int]) -> str:
+def level(figures: dict[str, Measurement], judged: str, seeds: Sequence[int]) -> str:
     """Return the level of one model beside the original and some retrained ones."""
     measures = {}
     for name, found in figures.items():
-        several = [found["values"][f"retrained-{seed}"] for seed in seeds]
-        own = [one["value"] for one in several]
-        together = {
-            **several[0],
-            "value": sum(v for v in own if v is not None) / len(own),
-            "seeds": own,
-            "each": [one["each"][0] for one in several],
-        }
-        values = found["values"]
-        measures[name] = {
-            "values": {
-                "original": values["original"],
-                "forgotten": values[judged],
-                "retrained": together,
-            }
-        }
+        values = found.values
+        several = [values[f"retrained-{seed}"] for seed in seeds]
+        own = tuple(one.value for one in several)
+        together = replace(
+            several[0],
+            value=sum(v for v in own if v is not None) / len(own),
+            seeds=own,
+            each=tuple(one.each[0] for one in several),
+        )
+        beside = {"original": values["original"], "retrained": together}
+        measures[name] = replace(found, values={**beside, "forgotten": values[judged]})
     findings = judge(measures, AuditSettings())
     # What decides can be measured here: nothing passes for want of a gap.
     told = {finding.measure for finding in findings if finding.ruling != "unknown"}
@@ -97,14 +91,12 @@ def level(figures: dict[str, dict[str, Any]], judged: str, seeds: Sequence[int])
     ("model", "reached"), [("original", "none"), ("mask", "output"), ("default", "top")]
 )
 def test_hiding_is_no_forgetting_and_the_default_reaches_the_top(
-    figures: dict[str, dict[str, Any]], model: str, reached: str
+    figures: dict[str, Measurement], model: str, reached: str
 ) -> None:
     assert level(figures, model, range(SEEDS)) == reached
 
 
 @pytest.mark.parametrize("which", range(SEEDS))
-def test_a_retrained_model_reaches_the_bottoms(
-    figures: dict[str, dict[str, Any]], which: int
-) -> None:
+def test_a_retrained_model_reaches_the_bottoms(figures: dict[str, Measurement], which: int) -> None:
     others = [seed for seed in range(SEEDS) if seed != which]
     assert level(figures, f"retrained-{which}", others) == "deep"

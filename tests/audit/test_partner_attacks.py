@@ -41,20 +41,20 @@ def seen() -> Seen:
 
 def test_where_nothing_moved_every_attack_is_a_guess(seen: Seen) -> None:
     found = moved_attacks(seen, seen, [1])
-    assert [each["name"].split(":")[0] for each in found] == ["host", "host", "other", "other"]
+    assert [each.name.split(":")[0] for each in found] == ["host", "host", "other", "other"]
     for each in found:
-        assert (each["value"], each["low"], each["high"], each["chance"]) == (0.5, 0.5, 0.5, 0.5)
+        assert (each.value, each.low, each.high, each.chance) == (0.5, 0.5, 0.5, 0.5)
 
 
 def test_rows_that_move_alone_are_found_and_only_by_their_party(seen: Seen) -> None:
     ours = (seen.train.labels == 1)[:, None].float()
     after = moved(seen, "host", ours * torch.tensor([1.0, -2.0, 0.0, 1.0]))
-    values = {each["name"]: each["value"] for each in moved_attacks(seen, after, [1])}
+    values = {each.name: each.value for each in moved_attacks(seen, after, [1])}
     assert [v for name, v in values.items() if name.startswith("host")] == [1.0, 1.0]
     assert [v for name, v in values.items() if name.startswith("other")] == [0.5, 0.5]
     # Where all others move and these do not, they stand below everybody else.
     away = moved(seen, "host", (1 - ours) * torch.tensor([1.0, -2.0, 0.0, 1.0]))
-    assert moved_attacks(seen, away, [1])[0]["value"] == pytest.approx(0, abs=1e-12)
+    assert moved_attacks(seen, away, [1])[0].value == pytest.approx(0, abs=1e-12)
 
 
 def test_the_area_is_that_of_another_implementation(seen: Seen) -> None:
@@ -63,8 +63,10 @@ def test_the_area_is_that_of_another_implementation(seen: Seen) -> None:
     old, new = (s.train.embeddings["other"].double() for s in (seen, after))
     length = (new - old).norm(dim=1) / old.norm(dim=1)
     found = moved_attacks(seen, after, [0, 2])[2]
-    assert found["value"] == pytest.approx(roc_auc_score(seen.train.labels != 1, length))
-    assert found["low"] < found["value"] < found["high"]
+    assert found.value == pytest.approx(roc_auc_score(seen.train.labels != 1, length))
+    low, value, high = found.low, found.value, found.high
+    assert None not in (low, value, high)
+    assert low < value < high  # type: ignore[operator]
 
 
 def test_without_rows_of_both_kinds_there_is_no_attack(seen: Seen) -> None:

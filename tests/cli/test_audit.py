@@ -166,12 +166,13 @@ def test_several_labels_and_labels_that_were_forgotten_earlier(run: Path) -> Non
     verdict = federation.audit()
     assert verdict.labels == ("5", "7")
     truth = federation.evaluate()  # of what is staged
-    figures = {name: found["values"]["forgotten"] for name, found in verdict.measures.items()}
+    figures = {name: found.value("forgotten") for name, found in verdict.measures.items()}
     stay = [n for n in range(10) if n not in (3, 5, 7)]
-    assert figures["retained-accuracy"]["value"] == pytest.approx(truth.accuracy_on(stay))
-    assert figures["forgotten-accuracy"]["value"] == pytest.approx(truth.accuracy_on([5, 7]))
+    assert figures["retained-accuracy"] == pytest.approx(truth.accuracy_on(stay))
+    assert figures["forgotten-accuracy"] == pytest.approx(truth.accuracy_on([5, 7]))
     # What was forgotten earlier is not among the labels that accuracy is lost on.
-    before = verdict.measures["retained-accuracy"]["values"]["original"]["value"]
+    before = verdict.measures["retained-accuracy"].value("original")
+    assert before is not None
     assert before > 0.93
 
 
@@ -303,13 +304,15 @@ def test_a_request_can_be_dropped_after_its_audit(run: Path, method: str) -> Non
 def test_a_method_that_moves_the_bottoms_shows_which_rows(run: Path) -> None:
     verdict = stage(run, method="deep").audit()
     assert verdict.mode == "deep"
-    attacks = verdict.privacy["attacks"]
-    assert [each["name"].split(":")[0] for each in attacks] == [
+    attacks = verdict.privacy.attacks
+    assert attacks is not None
+    assert [each.name.split(":")[0] for each in attacks] == [
         *["passive-1"] * 2,
         *["passive-2"] * 2,
     ]
-    assert max(each["low"] for each in attacks) > 0.7
-    assert all(each["low"] <= each["value"] <= each["high"] for each in attacks)
+    ends = [(each.low or 0.0, each.value or 0.0, each.high or 0.0) for each in attacks]
+    assert max(low for low, _, _ in ends) > 0.7
+    assert all(low <= value <= high for low, value, high in ends)
     assert any("gradients" in said for said in verdict.unknown)
 
 

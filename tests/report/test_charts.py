@@ -10,6 +10,7 @@ import pytest
 from markupsafe import Markup
 from report import verdicts
 
+from unlabel.audit.facts import transfers_from_json
 from unlabel.report.charts import Mark, Row, bars, dot_rows, histogram, scatter, timeline
 from unlabel.report.drawing import LEFT, RIGHT, WIDTH
 from unlabel.report.label_figures import MOST_LABELS, accuracy, destination
@@ -168,7 +169,7 @@ def test_destinations_that_nobody_goes_to_are_left_out_of_the_picture() -> None:
 def test_a_limit_that_limits_nothing_is_not_drawn() -> None:
     full = verdicts.full()
     assert "Proven limit" in leakage(full).drawn[0][1]
-    useless = replace(full, privacy={**full.privacy, "information": 2.4})
+    useless = replace(full, privacy=replace(full.privacy, information=2.4))
     assert "Proven limit" not in leakage(useless).drawn[0][1]
 
 
@@ -184,7 +185,7 @@ def test_messages_are_placed_by_seconds_by_date_or_in_their_order(
     times: tuple[object, ...],
 ) -> None:
     lane = [{"at": at, "direction": "received", "kind": "Ask", "bytes": 10} for at in times]
-    found = messages(replace(verdicts.full(), messages={"left": lane}))
+    found = messages(replace(verdicts.full(), messages=transfers_from_json({"left": lane})))
     places = [x for (x,) in numbers(found.drawn[0][1], "rect", "bar received", "x")]
     assert places[1] - places[0] == pytest.approx((WIDTH - 16) / 2, abs=0.2)
     assert len(places) == 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import tomllib
 from collections import Counter
@@ -18,7 +17,7 @@ import pytest
 from report import verdicts
 from report.verdicts import CAT, NAMES, models
 
-from unlabel.audit import LEVELS, Finding, Verdict
+from unlabel.audit import LEVELS, Attack, Finding, ModelFigure, Privacy, Verdict
 from unlabel.audit.pictures import picture_data
 from unlabel.report import page as page_file
 from unlabel.report import words
@@ -86,16 +85,17 @@ def hostile() -> Verdict:
         findings=(Finding("top", HOSTILE, "fail", HOSTILE),),
         measures={HOSTILE: full.measures["rank"], **full.measures},
         pictures=picture_data(models(), [CAT], names),
-        privacy={**full.privacy, "sentence": HOSTILE, "attacks": [_attack(HOSTILE)]},
+        privacy=replace(full.privacy, sentence=HOSTILE, attacks=(_attack(HOSTILE),)),
         messages={HOSTILE: full.messages["left"]},
         unknown=(HOSTILE,),
-        thresholds={HOSTILE: [HOSTILE]},
-        facts={HOSTILE: {HOSTILE: HOSTILE}},
+        facts=replace(
+            full.facts, at=HOSTILE, versions={HOSTILE: HOSTILE}, parties=(HOSTILE,), top=HOSTILE
+        ),
     )
 
 
-def _attack(name: str) -> dict[str, Any]:
-    return {"name": name, "value": 0.5, "low": 0.4, "high": 0.6, "chance": 0.1, "sentence": name}
+def _attack(name: str) -> Attack:
+    return Attack(name, 0.5, 0.4, 0.6, chance=0.1)
 
 
 # --- the verdict ---------------------------------------------------------------------------
@@ -138,8 +138,10 @@ def test_the_three_places_follow_the_level(level: Any, steps: list[str]) -> None
 def probed(*parties: str) -> Verdict:
     """Return a verdict whose linear probe looked at the bottoms of some parties."""
     found = verdicts.full()
-    probe = json.loads(json.dumps(found.measures["probe-linear"]))
-    probe["values"]["forgotten"]["detail"] = {"parties": {p: {"value": 0.9} for p in parties}}
+    probe = found.measures["probe-linear"]
+    detail = {"parties": {p: {"value": 0.9} for p in parties}}
+    own = replace(probe.values["forgotten"], detail=detail)
+    probe = replace(probe, values={**probe.values, "forgotten": own})
     return replace(found, measures={**found.measures, "probe-linear": probe})
 
 
@@ -190,9 +192,7 @@ def test_whether_the_new_model_is_in_use_is_said(state: str) -> None:
 
 def test_a_comparison_is_claimed_only_where_there_was_one() -> None:
     full = verdicts.full()
-    alone = full.measures
-    for about in alone.values():
-        about["values"].pop("retrained")
+    alone = verdicts.only(full.measures, "original", "mask", "forgotten")
     for level in ("output", "top"):
         text = said(replace(full, level=level, measures=alone))
         assert "No model was trained again to compare with." in text
@@ -223,10 +223,10 @@ def test_every_finding_stands_there_with_its_sentence_and_result() -> None:
     [
         ({}, True),
         ({"mode": "deep"}, False),
-        ({"facts": {"model": {"bottom": "convnet", "top": "mlp"}}}, False),
-        ({"facts": {"top": "linear"}}, True),
-        ({"privacy": {"rho": 2.0, "information": 0.5}}, False),
-        ({"privacy": {"rho": 0.0, "information": 0.69}}, True),  # of a visible commit alone
+        ({"facts": replace(verdicts.FACTS, top="mlp")}, False),
+        ({"facts": replace(verdicts.FACTS, top="linear")}, True),
+        ({"privacy": Privacy(rho=2.0, information=0.5)}, False),
+        ({"privacy": Privacy(rho=0.0, information=0.69)}, True),  # of a visible commit alone
     ],
 )
 def test_a_linear_top_in_hidden_mode_is_called_what_it_is(
@@ -243,12 +243,12 @@ def test_what_the_accountant_proved_is_said_with_its_limits() -> None:
     assert "at most 39.0 % of cases, where chance alone gives 10.0 %" in text
     assert "6.9" not in text  # a tail beyond all there is to learn says nothing
     assert "nothing that they received depends on what was forgotten" in said(verdicts.top_only())
-    unbound = {"chance": 0.1, "sentence": "Nothing bounds what partners can tell."}
+    unbound = Privacy(chance=0.1, sentence="Nothing bounds what partners can tell.")
     found = replace(verdicts.full(), privacy=unbound)
     assert page_file.bound(found) == ["Nothing bounds what partners can tell."]
     assert "No attack was tried" in said(found)
     assert "No attack was tried" not in said(verdicts.full())
-    useless = {**verdicts.full().privacy, "information": 9.0, "guarantee": "no guarantee"}
+    useless = replace(verdicts.full().privacy, information=9.0, guarantee="no guarantee")
     text = said(replace(verdicts.full(), privacy=useless))
     assert "no guarantee that they did not learn" in text
     assert "Proven" not in text
@@ -266,11 +266,13 @@ def test_values_come_with_their_intervals_and_gaps_are_called_gaps() -> None:
     text = said(verdicts.full())
     assert "57.0 % (52.0 to 62.0)" in text
     assert "0.42 times (0.32 to 0.52)" in text
-    retrained = verdicts.full().measures["rank"]["values"]["retrained"]
+    retrained = verdicts.full().measures["rank"].values["retrained"]
     assert words.interval(retrained) == "0.61 (0.58 to 0.64), 2 models"
-    partly = verdicts.full().measures
-    del partly["membership"]["values"]["retrained"]
-    partly["likelihood"]["values"]["retrained"].update(value=None, note="too few rows")
+    whole = verdicts.full().measures
+    without = verdicts.only({"membership": whole["membership"]}, "original", "mask", "forgotten")
+    values = whole["likelihood"].values
+    undefined = {**values, "retrained": ModelFigure(None, note="too few rows")}
+    partly = {**whole, **without, "likelihood": replace(whole["likelihood"], values=undefined)}
     text = said(replace(verdicts.full(), measures=partly))
     assert "not measured" in text
     assert "undefined: too few rows" in text
@@ -295,9 +297,7 @@ def test_a_party_that_received_nothing_is_told_from_one_that_was_not_recorded() 
 
 def test_a_report_without_the_original_shows_what_there_is() -> None:
     only = {name: seen for name, seen in models().items() if name == "forgotten"}
-    alone = verdicts.full().measures
-    for about in alone.values():
-        about["values"] = {"forgotten": about["values"]["forgotten"]}
+    alone = verdicts.only(verdicts.full().measures, "forgotten")
     found = replace(
         verdicts.full(), measures=alone, pictures=picture_data(only, [CAT], NAMES), messages={}
     )
@@ -311,7 +311,8 @@ def test_settings_versions_and_dates_are_there() -> None:
     text = said(verdicts.full(), None, "", datetime(2026, 11, 16, 7, 30, tzinfo=UTC))
     for piece in ("steps 400", "versions, torch 2.13.0", "rank 0.1", "2026-11-16 07:30 UTC"):
         assert piece in text
-    assert "dates, requested 2026-11-03 09:00 UTC" in text
+    assert "at 2026-11-16 07:20 UTC" in text
+    assert "forgetting, transcript bytes 7000" in text
 
 
 # --- what it never says --------------------------------------------------------------------

@@ -8,14 +8,30 @@ forgotten model knows it in the embeddings but not in its scores.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import torch
 
-from unlabel.audit import Finding, Part, Seen, Verdict
+from unlabel.audit import (
+    Attack,
+    AuditFacts,
+    Finding,
+    ForgettingCost,
+    Level,
+    Measurement,
+    ModelFigure,
+    Part,
+    Privacy,
+    Seen,
+    Transfer,
+    Verdict,
+)
+from unlabel.audit.measure import Unit
 from unlabel.audit.pictures import picture_data
+from unlabel.train import AuditSettings
 
 NAMES = (
     *("aeroplane", "automobile", "bird", "cat", "deer"),
@@ -23,6 +39,17 @@ NAMES = (
 )
 CAT = 3
 WIDTH = 6
+FACTS = AuditFacts(
+    at="2026-11-16T07:20:00+00:00",
+    seconds=4.8,
+    versions={"unlabel": "0.4.0", "torch": "2.13.0"},
+    rows={"train": 4000, "test": 1000, "public": 50},
+    parties=("left", "right"),
+    labels=10,
+    top="linear",
+    retrained=2,
+    forgetting=ForgettingCost(steps=0, seconds=1.5, transcript_bytes=7_000),
+)
 
 
 def seen(known: float, apart: float, rows: int = 400) -> Seen:
@@ -67,36 +94,37 @@ def pictures() -> dict[str, Any]:
 
 def measure(
     about: str,
-    level: str | None,
+    level: Level | None,
     values: tuple[float | None, ...],
     *,
     spread: float = 0.02,
-    unit: str = "share",
+    unit: Unit = "share",
     note: str = "",
-) -> dict[str, Any]:
+) -> Measurement:
     """Return a measure with its value for the four models, in the order of `MODELS`."""
     most = float("inf") if unit == "ratio" else 1.0
-    shown: dict[str, dict[str, Any]] = {
-        model: {
-            "value": value,
-            "low": None if value is None else max(0.0, value - spread),
-            "high": None if value is None else min(most, value + spread),
-            "detail": {},
-            "note": note if value is None else "",
-            "seeds": [value, value] if model == "retrained" else [],
-        }
+    shown = {
+        model: ModelFigure(
+            value,
+            None if value is None else max(0.0, value - spread),
+            None if value is None else min(most, value + spread),
+            note=note if value is None else "",
+            seeds=(value, value) if model == "retrained" else (),
+        )
         for model, value in zip(("original", "mask", "forgotten", "retrained"), values, strict=True)
     }
+    return Measurement(about, level, None, unit, shown)
+
+
+def only(measures: Mapping[str, Measurement], *models: str) -> dict[str, Measurement]:
+    """Return the same measures without the other models."""
     return {
-        "about": about,
-        "level": level,
-        "higher_is_better": None,
-        "unit": unit,
-        "values": shown,
+        name: replace(found, values={m: found.values[m] for m in models})
+        for name, found in measures.items()
     }
 
 
-def measures() -> dict[str, dict[str, Any]]:
+def measures() -> dict[str, Measurement]:
     return {
         "retained-accuracy": measure("accuracy elsewhere", None, (0.912, 0.918, 0.909, 0.915)),
         "calibration": measure("calibration error", None, (0.041, 0.052, 0.047, 0.043)),
@@ -116,20 +144,20 @@ def measures() -> dict[str, dict[str, Any]]:
     }
 
 
-def messages() -> dict[str, list[dict[str, Any]]]:
+def messages() -> dict[str, tuple[Transfer, ...]]:
     kinds = ("Ask", "Embeddings", "Gradients", "Done")
     return {
-        party: [
-            {
-                "at": 0.2 * n + 0.01 * k + shift,
-                "direction": "sent" if kind in ("Embeddings", "Done") else "received",
-                "kind": kind,
-                "bytes": {"Ask": 512, "Embeddings": 34_816, "Gradients": 34_816, "Done": 96}[kind]
+        party: tuple(
+            Transfer(
+                at=0.2 * n + 0.01 * k + shift,
+                direction="sent" if kind in ("Embeddings", "Done") else "received",
+                kind=kind,
+                bytes={"Ask": 512, "Embeddings": 34_816, "Gradients": 34_816, "Done": 96}[kind]
                 * (1 + n // 18),
-            }
+            )
             for n in range(36)
             for k, kind in enumerate(kinds)
-        ]
+        )
         for shift, party in ((0.0, "left"), (0.05, "right"))
     }
 
@@ -177,56 +205,29 @@ def full() -> Verdict:
         ),
         measures=measures(),
         pictures=pictures(),
-        privacy={
-            "mode": "hidden",
-            "information": 0.5,
-            "rho": 2.0,
-            "ln_labels": 2.302585,
-            "tail": 6.9,
-            "delta": 0.01,
-            "best_guess": 0.39,
-            "chance": 0.1,
-            "guarantee": "at most 0.5 of 2.303 nats",
-            "sentence": "Attacks were run on 300 requests of random labels.",
-            "attacks": [
-                {
-                    "name": "Clusters of gradients",
-                    "value": 0.11,
-                    "low": 0.077,
-                    "high": 0.151,
-                    "chance": 0.1,
-                    "sentence": "k-means on what was received",
-                },
-                {
-                    "name": "Rows that moved most",
-                    "value": 0.093,
-                    "low": 0.063,
-                    "high": 0.132,
-                    "chance": 0.1,
-                    "sentence": "own embeddings before and after",
-                },
-                {
-                    "name": "Both partners together",
-                    "value": 0.127,
-                    "low": 0.091,
-                    "high": 0.17,
-                    "chance": 0.1,
-                    "sentence": "all that two partners saw",
-                },
-            ],
-        },
+        privacy=Privacy(
+            mode="hidden",
+            information=0.5,
+            rho=2.0,
+            ln_labels=2.302585,
+            tail=6.9,
+            delta=0.01,
+            best_guess=0.39,
+            chance=0.1,
+            guarantee="at most 0.5 of 2.303 nats",
+            sentence="Attacks were run on 300 requests of random labels.",
+            attacks=(
+                Attack("Clusters of gradients", 0.11, 0.077, 0.151, chance=0.1),
+                Attack("Rows that moved most", 0.093, 0.063, 0.132, chance=0.1),
+                Attack("Both partners together", 0.127, 0.091, 0.17, chance=0.1),
+            ),
+        ),
         messages=messages(),
         unknown=(
             "Shadow models were not trained, so the stronger attack has one threshold a label.",
         ),
-        thresholds={"retained_drop": 0.01, "forgotten_accuracy": 0.05, "rank": 0.1},
-        facts={
-            "model": {"bottom": "convnet", "top": "linear"},
-            "rows": {"train": 4000, "test": 1000},
-            "parties": ["left", "right"],
-            "versions": {"unlabel": "0.4.0", "torch": "2.13.0"},
-            "dates": {"requested": "2026-11-03T09:00:00+00:00", "audited": "2026-11-16T07:20:00"},
-        },
+        thresholds=AuditSettings(retained=0.01, forgotten=0.05, rank=0.1),
+        facts=FACTS,
     )
 
 
@@ -246,11 +247,13 @@ def bare() -> Verdict:
         findings=(),
         measures={},
         pictures={"labels": drawn["labels"], "forgotten": []},
+        facts=FACTS,
     )
 
 
 def top_only() -> Verdict:
     """Return the verdict on a request of which the partners received nothing."""
-    nothing = {"information": 0.0, "rho": 0.0, "ln_labels": 2.302585, "best_guess": 0.1}
-    quiet: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
-    return replace(full(), privacy={**nothing, "chance": 0.1}, messages=quiet)
+    nothing = Privacy(
+        rho=0.0, information=0.0, ln_labels=2.302585, best_guess=0.1, chance=0.1, mode="hidden"
+    )
+    return replace(full(), privacy=nothing, messages={"left": (), "right": ()})

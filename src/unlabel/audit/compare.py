@@ -1,13 +1,12 @@
-"""Every measure for every model, as plain data."""
+"""Every measure for every model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import mean, stdev
-from typing import Any
 
 from unlabel.audit.measure import LEVELS, MEASURES, Figure, Measure
+from unlabel.audit.measurement import Measurement, ModelFigure, SeedFigure, estimate_of
 from unlabel.audit.seen import Part, Seen
 from unlabel.errors import DataError
 from unlabel.forget import Watch, watch_nothing
@@ -21,7 +20,7 @@ def compare(
     *,
     measures: Mapping[str, Measure] | None = None,
     watch: Watch = watch_nothing,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Measurement]:
     """Return each measure's figures by model, as `Verdict.measures` holds them.
 
     models    what was seen of each; several of one model, such as retrained seeds, are averaged
@@ -29,16 +28,14 @@ def compare(
     measures  by name; all that are registered, with their defaults, unless told
     watch     is told the number of the next figure, how many there are, and its name
 
-    The value of several is their mean, `seeds` has each one's, `each` also its interval and what
-    it says of every party; the interval holds all of theirs and the mean -+ 2 standard errors;
-    detail is that of the first.
+    What several of one model come to together stands in `ModelFigure`.
     """
     empty = [name for name, seen in models.items() if not seen]
     if empty:
         raise DataError(f"Expected something seen of model '{empty[0]}'; leave it out otherwise.")
     chosen = _all() if measures is None else measures
     steps = len(chosen) * sum(len(seen) for seen in models.values())
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Measurement] = {}
     step = 0
     for name, measure in chosen.items():
         known: dict[tuple[int, ...], Figure] = {}
@@ -53,13 +50,13 @@ def compare(
                     known[key] = measure.measure(seen, tuple(labels))
                 figures.append(known[key])
             values[model] = _together(figures, measure.bounds)
-        found[name] = {
-            "about": measure.about,
-            "level": measure.level,
-            "higher_is_better": measure.higher_is_better,
-            "unit": measure.unit,
-            "values": values,
-        }
+        found[name] = Measurement(
+            about=measure.about,
+            level=measure.level,
+            higher_is_better=measure.higher_is_better,
+            unit=measure.unit,
+            values=values,
+        )
     return found
 
 
@@ -84,19 +81,22 @@ def _read(measure: Measure, seen: Seen) -> tuple[int, ...]:
     )
 
 
-def _short(figure: Figure) -> dict[str, Any]:
+def _short(figure: Figure) -> SeedFigure:
     """Return one seed's figure, and what it says of each party, without the rest of its detail."""
-    parties = figure.detail.get("parties", {})
-    return {"value": figure.value, "low": figure.low, "high": figure.high, "parties": parties}
+    parties = figure.detail.get("parties", {}).items()
+    alone = {party: estimate_of(each) for party, each in parties}
+    return SeedFigure(figure.value, figure.low, figure.high, alone)
 
 
-def _together(figures: Sequence[Figure], bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return one entry for several figures of one model."""
+def _together(figures: Sequence[Figure], bounds: tuple[float, float]) -> ModelFigure:
+    """Return one figure for several of one model."""
     first = figures[0]
-    values = [figure.value for figure in figures]
-    each = [_short(figure) for figure in figures]
+    values = tuple(figure.value for figure in figures)
+    each = tuple(_short(figure) for figure in figures)
     if len(figures) == 1:
-        return {**asdict(first), "seeds": values, "each": each}
+        return ModelFigure(
+            first.value, first.low, first.high, first.detail, first.note, seeds=values, each=each
+        )
     known = [value for value in values if value is not None]
     notes = list(dict.fromkeys(figure.note for figure in figures if figure.note))
     if len(known) < len(values):
@@ -107,12 +107,12 @@ def _together(figures: Sequence[Figure], bounds: tuple[float, float]) -> dict[st
         reach = 2 * stdev(known) / len(known) ** 0.5
         lows.append(max(bounds[0], mean(known) - reach))
         highs.append(min(bounds[1], mean(known) + reach))
-    return {
-        "value": mean(known) if known else None,
-        "low": min(lows, default=None),
-        "high": max(highs, default=None),
-        "detail": first.detail,
-        "note": " ".join(notes),
-        "seeds": values,
-        "each": each,
-    }
+    return ModelFigure(
+        value=mean(known) if known else None,
+        low=min(lows, default=None),
+        high=max(highs, default=None),
+        detail=first.detail,
+        note=" ".join(notes),
+        seeds=values,
+        each=each,
+    )

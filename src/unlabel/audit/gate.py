@@ -17,16 +17,14 @@ models, residual knowledge and relearning, cannot where that is below three stan
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from statistics import mean, stdev
-from typing import Any, Literal
+from typing import Literal
 
-from unlabel.audit.measure import LEVELS, Figure, Level
+from unlabel.audit.measure import LEVELS, Estimate, Level
+from unlabel.audit.measurement import Measurements, ModelFigure
 from unlabel.audit.residual import ERRORS, residual_knowledge, standard_error
 from unlabel.audit.verdict import Finding, Ruling
 from unlabel.train.demands import AuditSettings
-
-Measures = Mapping[str, Mapping[str, Any]]
 
 #: Probes whose residual knowledge is judged.
 PROBES = ("probe-linear", "probe-mlp", "probe-nearest")
@@ -34,11 +32,12 @@ PROBES = ("probe-linear", "probe-mlp", "probe-nearest")
 KNOWS = 0.8
 #: An interval of residual knowledge that reaches further than this to either side decides nothing.
 UNSURE = 0.5
+NOT_MEASURED = ModelFigure(None)
 NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
 WOULD_PASS = "Nothing follows: on these data the original itself would pass."
 
 
-def judge(measures: Measures, limits: AuditSettings) -> list[Finding]:
+def judge(measures: Measurements, limits: AuditSettings) -> list[Finding]:
     """Return a finding for everything that decides a level."""
     return [
         _forgotten(measures, limits),
@@ -68,22 +67,19 @@ def level_of(findings: list[Finding]) -> Level | Literal["none"]:
     return reached
 
 
-def _value(measures: Measures, name: str, model: str) -> float | None:
-    """Return what a measure says of a model, None where it was not measured or is undefined."""
-    found = measures.get(name, {}).get("values", {}).get(model) or {}
-    value: float | None = found.get("value")
-    return value
+def _figure(measures: Measurements, name: str, model: str) -> ModelFigure:
+    """Return what a measure says of a model, an undefined figure where it was not measured."""
+    measured = measures[name].values if name in measures else {}
+    return measured.get(model, NOT_MEASURED)
 
 
-def _each(measures: Measures, name: str, model: str, party: str = "") -> list[Figure]:
+def _value(measures: Measurements, name: str, model: str) -> float | None:
+    return _figure(measures, name, model).value
+
+
+def _each(measures: Measurements, name: str, model: str, party: str) -> list[Estimate]:
     """Return the figures of all seeds of a model, of one party's embeddings or of all."""
-    found = measures.get(name, {}).get("values", {}).get(model) or {}
-    each = [item["parties"].get(party) if party else item for item in found.get("each", [])]
-    return [
-        Figure(item["value"], item["low"], item["high"])
-        for item in each
-        if item is not None and item["value"] is not None
-    ]
+    return _figure(measures, name, model).estimates(party)
 
 
 def _ruled(excess: float, limit: float) -> Ruling:
@@ -99,7 +95,7 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _forgotten(measures: Measures, limits: AuditSettings) -> Finding:
+def _forgotten(measures: Measurements, limits: AuditSettings) -> Finding:
     name = "forgotten-accuracy"
     now = _value(measures, name, "forgotten")
     if now is None:
@@ -109,7 +105,7 @@ def _forgotten(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("output", name, ruling, sentence)
 
 
-def _retained(measures: Measures, limits: AuditSettings) -> Finding:
+def _retained(measures: Measurements, limits: AuditSettings) -> Finding:
     name = "retained-accuracy"
     now = _value(measures, name, "forgotten")
     aim, whose = _value(measures, name, "retrained"), "retrained models reach"
@@ -124,7 +120,7 @@ def _retained(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("output", name, ruling, sentence)
 
 
-def _membership(measures: Measures, limits: AuditSettings) -> Finding:
+def _membership(measures: Measurements, limits: AuditSettings) -> Finding:
     name = "membership"
     now, aim = (_value(measures, name, model) for model in ("forgotten", "retrained"))
     if now is None or aim is None:
@@ -140,9 +136,8 @@ def _membership(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("output", name, ruling, sentence)
 
 
-def _seeds(measures: Measures, name: str) -> list[float]:
-    found = measures.get(name, {}).get("values", {}).get("retrained") or {}
-    return [value for value in found.get("seeds", []) if value is not None]
+def _seeds(measures: Measurements, name: str) -> tuple[float, ...]:
+    return _figure(measures, name, "retrained").known
 
 
 def _indistinct(level: Level, name: str, whose: str = "") -> Finding:
@@ -154,7 +149,7 @@ def _indistinct(level: Level, name: str, whose: str = "") -> Finding:
     return Finding(level, name, "unknown", sentence)
 
 
-def _rank(measures: Measures, limits: AuditSettings) -> Finding:
+def _rank(measures: Measurements, limits: AuditSettings) -> Finding:
     name = "rank"
     now, original = (_value(measures, name, model) for model in ("forgotten", "original"))
     if now is None:
@@ -177,7 +172,7 @@ def _rank(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("top", name, _ruled(excess(now), limits.rank), sentence)
 
 
-def _revival(measures: Measures, limits: AuditSettings) -> Finding:
+def _revival(measures: Measurements, limits: AuditSettings) -> Finding:
     name = "revival"
     now, original = (_value(measures, name, model) for model in ("forgotten", "original"))
     if now is None:
@@ -194,17 +189,16 @@ def _revival(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("top", name, _ruled(now - most, limits.revival), sentence)
 
 
-def _residuals(measures: Measures, limits: AuditSettings) -> list[Finding]:
+def _residuals(measures: Measurements, limits: AuditSettings) -> list[Finding]:
     """Return what every probe says of the embeddings of all parties and of each alone."""
     found = []
     for name in PROBES:
-        detail = (measures.get(name, {}).get("values", {}).get("forgotten") or {}).get("detail", {})
-        parties = ["", *detail.get("parties", {})]
+        parties = ["", *_figure(measures, name, "forgotten").parties]
         found += [_residual(measures, name, party, limits) for party in parties]
     return found
 
 
-def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) -> Finding:
+def _residual(measures: Measurements, name: str, party: str, limits: AuditSettings) -> Finding:
     whose = f"party '{party}'" if party else "all parties together"
     one = {model: _each(measures, name, model, party) for model in ("forgotten", "original")}
     retrained = _each(measures, name, "retrained", party)
@@ -226,11 +220,11 @@ def _residual(measures: Measures, name: str, party: str, limits: AuditSettings) 
     return Finding("deep", name, ruling, sentence)
 
 
-def _relearning(measures: Measures, limits: AuditSettings) -> Finding:
+def _relearning(measures: Measurements, limits: AuditSettings) -> Finding:
     """Compare steps by their logarithms; a label that never came back counts with all steps."""
     name = "relearning"
-    models = measures.get(name, {}).get("values", {})
-    steps = {model: _steps(models.get(model)) for model in ("forgotten", "original", "retrained")}
+    models = ("forgotten", "original", "retrained")
+    steps = {model: _steps(_figure(measures, name, model)) for model in models}
     if not all(steps.values()):
         sentence = f"Whether the label comes back too easily is unknown: {NO_RETRAINED}."
         return Finding("deep", name, "unknown", sentence)
@@ -250,10 +244,8 @@ def _relearning(measures: Measures, limits: AuditSettings) -> Finding:
     return Finding("deep", name, _ruled(missing, limits.relearning), sentence)
 
 
-def _steps(entry: Mapping[str, Any] | None) -> list[float]:
-    """Return the steps that each seed of a model needed."""
-    if not entry:
-        return []
-    most = float(entry["detail"].get("tried", 0))
-    found = [most if value is None else value for value in entry["seeds"]]
+def _steps(figure: ModelFigure) -> list[float]:
+    """Return the steps that each seed of a model needed, where every one has some."""
+    most = float(figure.detail.get("tried", 0))
+    found = [most if value is None else value for value in figure.seeds]
     return found if all(value > 0 for value in found) else []

@@ -10,24 +10,41 @@ from unlabel.audit.seen import Seen
 from unlabel.registry import Registry
 from unlabel.train.demands import LEVELS, Level
 
-__all__ = ["LEVELS", "MEASURES", "Figure", "Level", "Measure"]
+__all__ = ["LEVELS", "MEASURES", "Estimate", "Figure", "Level", "Measure", "Unit"]
+
+#: share is shown as a percentage, ratio as so many times.
+Unit = Literal["share", "number", "ratio"]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One measured value.
+class Estimate:
+    """A value and how sure it is.
 
-    value      None where it is undefined; `note` says why
+    value      None where it is undefined
     low, high  a 95 % interval
-    detail     plain data for pictures and tables, for example a confusion matrix
-    note       a remark for people, empty where none is needed
     """
 
     value: float | None
     low: float | None = None
     high: float | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Figure(Estimate):
+    """One measured value.
+
+    detail  plain data for pictures and tables, for example a confusion matrix; each measure says
+            in its docstring what stands there
+    note    a remark for people, empty where none is needed: why a value is undefined
+    """
+
+    detail: dict[str, Any] = field(default_factory=dict, repr=False)
     note: str = ""
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The parties of which the measure also looked at each alone."""
+        return tuple(self.detail.get("parties", ()))
 
 
 class Measure(ABC):
@@ -43,7 +60,7 @@ class Measure(ABC):
     about: ClassVar[str]
     level: ClassVar[Level | None] = None
     higher_is_better: ClassVar[bool | None] = None
-    unit: ClassVar[Literal["share", "number", "ratio"]] = "share"
+    unit: ClassVar[Unit] = "share"
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     @abstractmethod

@@ -8,13 +8,13 @@ attacks need the gradients, which only the benches keep (`unlabel bench request-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from unlabel.audit.intervals import bootstrap
 from unlabel.audit.moved_rows import row_scores
+from unlabel.audit.privacy import Attack
 from unlabel.audit.ranking import Ranking
 from unlabel.audit.seen import Seen
 from unlabel.audit.view import Held, View
@@ -24,7 +24,7 @@ from unlabel.data import ACTIVE
 SCORES = {"moved": "rows that moved most", "along": "rows that moved together"}
 
 
-def moved_attacks(before: Seen, after: Seen, labels: Sequence[int]) -> list[dict[str, Any]]:
+def moved_attacks(before: Seen, after: Seen, labels: Sequence[int]) -> list[Attack]:
     """Return how well each partner tells the forgotten training rows by how they moved.
 
     For each passive party and each of SCORES (see `moved_rows.row_scores`) the probability that a
@@ -44,13 +44,6 @@ def moved_attacks(before: Seen, after: Seen, labels: Sequence[int]) -> list[dict
             ranking = Ranking(scores[name].numpy().astype(np.float64), members)
             value = float(ranking.auc().clip(0, 1)[0])
             low, high = bootstrap(ranking.auc, members.astype(np.int64))
-            found.append(
-                {
-                    "name": f"{party}: {words} (area under the curve)",
-                    "value": value,
-                    "low": low,
-                    "high": high,
-                    "chance": 0.5,
-                }
-            )
+            title = f"{party}: {words} (area under the curve)"
+            found.append(Attack(title, value, low, high, chance=0.5))
     return found

@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 
 from unlabel.audit.intervals import CONFIDENCE
-from unlabel.audit.measure import Figure
+from unlabel.audit.measure import Estimate, Figure
 
 #: Standard errors by which original and retrained must differ for a ratio to mean anything.
 ERRORS = 3.0
@@ -28,14 +28,16 @@ def residual(probe: float, original: float, retrained: float) -> float | None:
     return None if original == retrained else (probe - retrained) / (original - retrained)
 
 
-def standard_error(figure: Figure) -> float | None:
+def standard_error(figure: Estimate) -> float | None:
     """Return half the width of a figure's interval in units of a normal one, None without one."""
     if figure.low is None or figure.high is None:
         return None
     return (figure.high - figure.low) / 2 / REACH
 
 
-def residual_knowledge(forgotten: Figure, original: Figure, retrained: Sequence[Figure]) -> Figure:
+def residual_knowledge(
+    forgotten: Estimate, original: Estimate, retrained: Sequence[Estimate]
+) -> Figure:
     """Return `residual` of three figures, with its uncertainty.
 
     r = (f - t) / (o - t), with t the mean over retrained models. To first order

@@ -16,10 +16,12 @@ from torch import nn
 
 from unlabel._version import __version__
 from unlabel.audit.compare import compare
+from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import NO_RETRAINED, judge, level_of
 from unlabel.audit.kept import keep_seen, kept_seen
 from unlabel.audit.partner_attacks import moved_attacks
 from unlabel.audit.pictures import picture_data
+from unlabel.audit.privacy import Privacy
 from unlabel.audit.seen import Seen, look
 from unlabel.audit.verdict import Verdict, reaches
 from unlabel.data import ACTIVE
@@ -141,9 +143,9 @@ def audit(
         measures=measures,
         pictures=picture_data(first, labels, run.labels),
         privacy=_privacy(conduct, len(run.labels), models, labels),
-        messages=dict(conduct.messages),
+        messages=transfers_from_json(conduct.messages),
         unknown=tuple(_unknown(case, models, references)),
-        thresholds=asdict(limits),
+        thresholds=limits,
         facts=_facts(run, conduct, len(references), time.monotonic() - started),
     )
     path = audit_path(run)
@@ -267,17 +269,12 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Seen]:
 
 def _privacy(
     conduct: Conduct, count: int, models: Mapping[str, Seen], labels: tuple[int, ...]
-) -> dict[str, Any]:
+) -> Privacy:
     """Return what the accountant says of a request, and what partners' own models show of it."""
-    found = dict(conduct.privacy or {})
-    if not found:
-        found["sentence"] = (
-            f"Nothing bounds what partners can tell; this method tells them {conduct.tells}."
-        )
-        found["chance"] = 1 / count
+    attacks = None
     if "original" in models:
-        found["attacks"] = moved_attacks(models["original"], models["forgotten"], labels)
-    return {**found, "mode": conduct.mode}
+        attacks = moved_attacks(models["original"], models["forgotten"], labels)
+    return Privacy.of(conduct, count, attacks)
 
 
 def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> list[str]:
@@ -302,26 +299,22 @@ def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> 
     return said
 
 
-def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> dict[str, Any]:
+def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> AuditFacts:
     rows = run.holdings.rows
     top = run.active.top.module
     linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
-    return {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(seconds, 1),
-        "versions": {
+    return AuditFacts(
+        at=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(seconds, 1),
+        versions={
             "unlabel": __version__,
-            "torch": torch.__version__,
+            "torch": str(torch.__version__),
             "python": platform.python_version(),
         },
-        "rows": {"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
-        "parties": list(run.active.parties),
-        "labels": len(run.labels),
-        "top": "linear" if linear else run.config.model.top_name(),
-        "retrained": references,
-        "forgetting": {
-            name: value
-            for name in ("steps", "seconds", "transcript_bytes")
-            if (value := getattr(conduct, name)) is not None
-        },
-    }
+        rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
+        parties=tuple(run.active.parties),
+        labels=len(run.labels),
+        top="linear" if linear else run.config.model.top_name(),
+        retrained=references,
+        forgetting=ForgettingCost(conduct.steps, conduct.seconds, conduct.transcript_bytes),
+    )

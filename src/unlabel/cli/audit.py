@@ -81,7 +81,7 @@ def show(verdict: Verdict) -> None:
         ruling, sentence = together(list(found), _parties(verdict, measure))
         rows.append([level, measure, Text(ruling, STYLES[ruling]), Text(sentence)])
     results.print(make_table("What it was judged by", rows))
-    results.print(Text(f"Partners: {verdict.privacy.get('sentence', '')}"), soft_wrap=True)
+    results.print(Text(f"Partners: {verdict.privacy.sentence}"), soft_wrap=True)
     for sentence in verdict.unknown:
         messages.print(f"Not known: {sentence}", soft_wrap=True)
 
@@ -117,8 +117,7 @@ def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, 
 
 def _parties(verdict: Verdict, measure: str) -> list[str]:
     """Return the parties that a measure also speaks about one by one."""
-    found = verdict.measures.get(measure, {}).get("values", {}).get("forgotten") or {}
-    return list(found.get("detail", {}).get("parties", {}))
+    return list(verdict.measures[measure].parties) if measure in verdict.measures else []
 
 
 def _next(verdict: Verdict, run: Target) -> None:

@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel.audit import MEASURES, Verdict, compare, look
+from unlabel.audit import MEASURES, Measurement, Verdict, compare, look
 from unlabel.audit.gate import judge, level_of
 from unlabel.cli.audit import headline
 from unlabel.cli.output import (
@@ -134,11 +134,12 @@ def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]
     # With another seed the audit may find less than is demanded; then this is on record.
     outcome.commit(force=not verdict.passed)
     federation.purge()
-    values = {
-        name: {**verdict.measures[name]["values"], "deep": more[name]["values"]["deep"]}
-        for name in measures
+    every = {
+        name: replace(found, values={**found.values, **more[name].values})
+        for name, found in verdict.measures.items()
+        if name in measures
     }
-    return verdict, {name: _model(name, values, federation) for name in SHOWN}
+    return verdict, {name: _model(name, every, federation) for name in SHOWN}
 
 
 def _judged(verdict: Verdict) -> list[str]:
@@ -148,16 +149,17 @@ def _judged(verdict: Verdict) -> list[str]:
 
 
 def _model(
-    name: str, values: Mapping[str, Mapping[str, Any]], federation: Federation
+    name: str, measures: Mapping[str, Measurement], federation: Federation
 ) -> dict[str, Any]:
     """Return the figures of one model, and the level it reaches beside the retrained ones."""
     found: dict[str, Any] = {
-        column: values[measure][name]["value"] for column, measure in COLUMNS.items()
+        column: measures[measure].values[name].value for column, measure in COLUMNS.items()
     }
     if name == "retrained":  # what the others are held against
         return {**found, "level": None}
     own = {
-        measure: {"values": {**each, "forgotten": each[name]}} for measure, each in values.items()
+        measure: replace(each, values={**each.values, "forgotten": each.values[name]})
+        for measure, each in measures.items()
     }
     return {**found, "level": level_of(judge(own, federation.config.audit))}
 

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from unlabel._version import __version__
+from unlabel.audit.measurement import Measurements
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.party import ActiveParty, LedgerEntry
@@ -89,7 +90,7 @@ def issue(
         "commitment": line.note["commitment"],
         "mode": mode,
         "method": str(line.note["method"]) if told else None,
-        "depth": depth(level_of(audit, line), audit and (audit.get("measures") or {})),
+        "depth": depth(level_of(audit, line), None if audit is None else audit.measures),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
@@ -130,7 +131,7 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
             )
 
 
-def depth(level: str | None, measures: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def depth(level: str | None, measures: Measurements | None = None) -> dict[str, Any]:
     """Return the level that an audit found, and in plain words what it means and does not mean.
 
     measures  of that audit, None where only the level is at hand

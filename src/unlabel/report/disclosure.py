@@ -13,9 +13,11 @@ import hmac
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unlabel.audit.measurement import Measurements, measurements_from_json
 from unlabel.errors import CheckpointError, DataError, SettingsError, unknown
 from unlabel.forget import METHODS
 from unlabel.forget.request import commit_to
@@ -32,7 +34,25 @@ OF_VERDICT = (
 LEVELS = ("none", "output", "top", "deep")
 
 
-def audit_of(home: Path, request: str) -> dict[str, Any] | None:
+@dataclass(frozen=True)
+class AuditRecord:
+    """What a certificate and its annex take from the file of an audit.
+
+    The file is read no further than that, and what else stands there is handed on as it is.
+
+    level     that was found
+    measures  the figures behind it; empty where the file has none
+    unknown   sentences: what the audit could not know
+    plain     the whole file
+    """
+
+    level: str
+    measures: Measurements
+    unknown: tuple[str, ...]
+    plain: Mapping[str, Any]
+
+
+def audit_of(home: Path, request: str) -> AuditRecord | None:
     """Return what the last audit found, None where it was of another request or there was none."""
     path = home / AUDIT
     if not path.exists():
@@ -40,17 +60,25 @@ def audit_of(home: Path, request: str) -> dict[str, Any] | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         whole = found["level"] in LEVELS and isinstance(found["request"], str)
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        if whole and found["request"] != request:
+            return None
+        record = AuditRecord(
+            level=str(found["level"]),
+            measures=measurements_from_json(found.get("measures") or {}),
+            unknown=tuple(str(sentence) for sentence in found.get("unknown") or ()),
+            plain=found,
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DataError(_unreadable(path)) from error
     if not whole:
         raise DataError(_unreadable(path))
-    return dict(found) if found["request"] == request else None
+    return record
 
 
 def disclosure(
     home: Path,
     line: LedgerEntry,
-    audit: Mapping[str, Any] | None,
+    audit: AuditRecord | None,
     parties: Sequence[str],
     legal_basis: str | None,
     informed: Sequence[str],
@@ -75,7 +103,7 @@ def disclosure(
         "legal_basis": legal_basis,
         "recipients": {party: {"informed": party in informed} for party in parties},
         "level": level_of(audit, line),
-        "audit": None if audit is None else _figures(audit),
+        "audit": None if audit is None else _figures(audit.plain),
         "not_tested": [*_unknown(audit), *NEVER_TESTED],
         "forced": _at_commit(line).get("forced"),
     }
@@ -90,9 +118,9 @@ def mode_of(note: Mapping[str, Any]) -> str:
     return "secret" if note.get("secret") else "deep" if deep else "open"
 
 
-def level_of(audit: Mapping[str, Any] | None, line: LedgerEntry) -> str | None:
+def level_of(audit: AuditRecord | None, line: LedgerEntry) -> str | None:
     """Return the level an audit found: the last one, or the one the commit noted; else None."""
-    level = _at_commit(line).get("level") if audit is None else audit["level"]
+    level = _at_commit(line).get("level") if audit is None else audit.level
     return str(level) if level in LEVELS else None
 
 
@@ -154,10 +182,10 @@ def _speakable(value: Any) -> Any:
     return value
 
 
-def _unknown(audit: Mapping[str, Any] | None) -> list[str]:
+def _unknown(audit: AuditRecord | None) -> Sequence[str]:
     if audit is None:
         return ["No figures of an audit of this request are at hand."]
-    return [str(sentence) for sentence in audit.get("unknown", ())]
+    return audit.unknown
 
 
 def _unreadable(path: Path) -> str:

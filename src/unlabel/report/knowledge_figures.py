@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from unlabel.audit.measurement import Measurement
 from unlabel.audit.verdict import MODELS, Verdict
 from unlabel.report import charts
 from unlabel.report.chapter import COMPARED, Chapter, Table, model_signs, named
@@ -64,11 +64,11 @@ def residue(verdict: Verdict) -> Chapter:
         key=lambda item: order.index(item[0]) if item[0] in order else len(order),
     )
     measures = {
-        name: about
-        for name, about in known
-        if any(value.get("value") is not None for value in about["values"].values())
+        name: found
+        for name, found in known
+        if any(figure.value is not None for figure in found.values.values())
     }
-    models = [m for m in MODELS if any(m in about["values"] for about in measures.values())]
+    models = [m for m in MODELS if any(m in found.values for found in measures.values())]
     drawn = []
     named_places = places(verdict.measures)
     for level in (None, *named_places):
@@ -76,13 +76,13 @@ def residue(verdict: Verdict) -> Chapter:
             Row(
                 MEASURE_NAMES.get(name, name),
                 tuple(
-                    Mark(m, value["value"], value.get("low"), value.get("high"))
+                    Mark(m, figure.value, figure.low, figure.high)
                     for m in models
-                    if (value := about["values"].get(m)) and value.get("value") is not None
+                    if (figure := found.values.get(m)) and figure.value is not None
                 ),
             )
-            for name, about in measures.items()
-            if about.get("level") == level and _within(about)
+            for name, found in measures.items()
+            if found.level == level and _within(found)
         ]
         place = named_places[level] if level else "Everything else the model knows"
         if rows:
@@ -98,9 +98,9 @@ def residue(verdict: Verdict) -> Chapter:
         tuple(
             (
                 MEASURE_NAMES.get(name, name),
-                *(interval(about["values"].get(m), about.get("unit", "number")) for m in models),
+                *(interval(found.values.get(m), found.unit) for m in models),
             )
-            for name, about in measures.items()
+            for name, found in measures.items()
         ),
     )
     return Chapter("residue", heading, reading, model_signs(models), tuple(drawn), table)
@@ -153,15 +153,11 @@ def embeddings(verdict: Verdict) -> Chapter:
     return Chapter("map", heading, reading, shown, drawn, Table(head, rows))
 
 
-def _within(about: Mapping[str, Any]) -> bool:
+def _within(found: Measurement) -> bool:
     """Return whether all values of a measure fit an axis from 0 to 1."""
-    ends = [
-        value[end]
-        for value in about["values"].values()
-        for end in ("value", "low", "high")
-        if value.get(end) is not None
-    ]
-    return about.get("unit") != "ratio" and all(0 <= end <= 1 for end in ends)
+    figures = found.values.values()
+    ends = [end for each in figures for end in (each.value, each.low, each.high)]
+    return found.unit != "ratio" and all(0 <= end <= 1 for end in ends if end is not None)
 
 
 def _middle(points: Sequence[Sequence[float]], label: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unlabel.audit.measure import Estimate
 from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
 from unlabel.report.chapter import COMPARED, Chapter, Table, bar_signs, model_signs, named
@@ -123,4 +124,4 @@ def destination(verdict: Verdict) -> Chapter:
 def _share(found: Sequence[float] | None) -> str:
     if found is None:
         return "not measured"
-    return interval({"value": found[0], "low": found[1], "high": found[2]}, "share")
+    return interval(Estimate(*found[:3]), "share")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
@@ -22,8 +22,6 @@ from unlabel.report.knowledge_figures import embeddings, residue, scores
 from unlabel.report.label_figures import accuracy, destination
 from unlabel.report.partner_figures import leakage, messages
 
-#: Facts that have a place of their own on the page.
-SHOWN_FACTS = ("purge",)
 #: The report's figures, in the order in which they are read.
 CHAPTERS = (accuracy, destination, scores, residue, embeddings, leakage, messages)
 
@@ -103,23 +101,23 @@ def ladder(verdict: Verdict) -> list[Step]:
 def bound(verdict: Verdict) -> list[str]:
     """Return in sentences what the accountant proved, or that it proved nothing."""
     privacy = verdict.privacy
-    information, whole = privacy.get("information"), privacy.get("ln_labels")
+    information, whole = privacy.information, privacy.ln_labels
     if information is None:
-        return [str(privacy["sentence"])] if privacy.get("sentence") else []
-    if not words.guaranteed(privacy):
+        return [privacy.sentence] if privacy.sentence else []
+    if not privacy.holds:
         return ["There is no guarantee that they did not learn which label it was."]
     if information == 0:
         return ["Proven: nothing that they received depends on what was forgotten."]
     of = f" of the {whole:.2g} nats that name a label" if whole is not None else ""
     lines = [f"Proven: on average they could learn at most {information:.2g}{of}."]
-    best, chance = privacy.get("best_guess"), privacy.get("chance")
+    best, chance = privacy.best_guess, privacy.chance
     if best is not None and chance is not None:
         lines.append(
             f"However clever, a guess from what they received is right in at most "
             f"{words.number(best, 'share')} of cases, where chance alone gives "
             f"{words.number(chance, 'share')}."
         )
-    tail, delta = privacy.get("tail"), privacy.get("delta")
+    tail, delta = privacy.tail, privacy.delta
     if tail is not None and delta is not None and (whole is None or tail < whole):
         lines.append(
             f"In all but {words.number(delta, 'share')} of requests it is {tail:.2g} nats."
@@ -153,13 +151,12 @@ def untested(verdict: Verdict, drawn: list[Chapter]) -> list[str]:
 
 def blocks(verdict: Verdict) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return settings, thresholds and facts, each as lines of a name and a value."""
-    facts = {name: fact for name, fact in verdict.facts.items() if name not in SHOWN_FACTS}
     program = {"unlabel": __version__, "Python": platform.python_version()}
     return [
         ("Request", flat({"request": verdict.request, "state": verdict.state})),
         (f"Method “{verdict.method}”", flat(verdict.settings)),
-        ("Thresholds of the audit", flat(verdict.thresholds)),
-        ("Facts recorded by the audit", flat(facts)),
+        ("Thresholds of the audit", flat(asdict(verdict.thresholds))),
+        ("Facts recorded by the audit", flat(verdict.facts.to_json())),
         ("This page was written by", flat(program)),
     ]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
 
 from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
 from unlabel.report.chapter import Chapter, Table
 from unlabel.report.charts import Mark, Row
-from unlabel.report.words import guaranteed, interval, number
+from unlabel.report.words import interval, number
 from unlabel.words import amount
 
 
@@ -23,24 +20,19 @@ def leakage(verdict: Verdict) -> Chapter:
         "How often attacks on everything a partner saw name what was forgotten. The dashed line is "
         "what guessing gives: an attack at that line has learnt nothing.",
     )
-    if privacy.get("sentence"):
-        reading += (str(privacy["sentence"]),)
-    attacks = [each for each in privacy.get("attacks") or [] if each.get("value") is not None]
+    if privacy.sentence:
+        reading += (privacy.sentence,)
+    attacks = [each for each in privacy.attacks or () if each.value is not None]
     if not attacks:
         reading += ("No attack was tried on what the partners of this request saw.",)
-    best, chance = privacy.get("best_guess"), privacy.get("chance")
-    if not guaranteed(privacy):
-        best = None
+    best, chance = privacy.best_guess if privacy.holds else None, privacy.chance
     rows = [
-        Row(
-            str(each["name"]),
-            (Mark("forgotten", each["value"], each.get("low"), each.get("high")),),
-            each.get("chance"),
-        )
+        Row(each.name, (Mark("forgotten", each.value, each.low, each.high),), each.chance)
         for each in attacks
+        if each.value is not None
     ]
     lines = [
-        (str(each["name"]), interval(each, "share"), number(each.get("chance"), "share"))
+        (each.name, interval(each.estimate, "share"), number(each.chance, "share"))
         for each in attacks
     ]
     if best is not None:
@@ -75,25 +67,24 @@ def messages(verdict: Verdict) -> Chapter:
     if not verdict.messages:
         missing = "No transcript was recorded, so what was sent to the partners is not known."
         return Chapter("messages", heading, reading, missing=missing)
-    moments = _moments(verdict.messages)
-    every = [moment for lane in moments.values() for moment in lane]
+    every = [each.at for lane in verdict.messages.values() for each in lane]
     first, last = (min(every), max(every)) if every else (0.0, 0.0)
     lanes = {
         party: [
-            ((moment - first) / ((last - first) or 1.0), each["direction"], each["bytes"])
-            for moment, each in zip(moments[party], lane, strict=True)
+            ((each.at - first) / ((last - first) or 1.0), each.direction, each.bytes)
+            for each in lane
         ]
         for party, lane in verdict.messages.items()
     }
     counted = Counter(
-        (party, each["kind"], each["direction"])
+        (party, each.kind, each.direction)
         for party, lane in verdict.messages.items()
         for each in lane
     )
     weighed: Counter[tuple[str, str, str]] = Counter()
     for party, lane in verdict.messages.items():
         for each in lane:
-            weighed[party, each["kind"], each["direction"]] += each["bytes"]
+            weighed[party, each.kind, each.direction] += each.bytes
     rows = [(*key, str(count), amount(weighed[key])) for key, count in sorted(counted.items())]
     silent = [party for party, lane in verdict.messages.items() if not lane]
     rows += [(party, "none", "-", "0", amount(0)) for party in silent]
@@ -111,17 +102,3 @@ def messages(verdict: Verdict) -> Chapter:
         (("Bytes over time", picture),),
         Table(head, tuple(rows)),
     )
-
-
-def _moments(lanes: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[float]]:
-    """Return when each message went: seconds or dates where they are told, else its place."""
-    found: dict[str, list[float]] = {}
-    for party, lane in lanes.items():
-        told = [each.get("at") for each in lane]
-        if all(isinstance(at, str) for at in told):
-            found[party] = [datetime.fromisoformat(str(at)).timestamp() for at in told]
-        elif all(isinstance(at, int | float) for at in told):
-            found[party] = [float(at) for at in told if at is not None]
-        else:
-            found[party] = [float(place) for place in range(len(lane))]
-    return found

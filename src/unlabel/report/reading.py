@@ -4,35 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from unlabel.audit.measure import LEVELS
-from unlabel.audit.verdict import FORMAT, Finding, Ruling, Verdict
+from unlabel.audit.verdict import FORMAT, KINDS, NotAVerdict, Verdict
 from unlabel.errors import RunError
 from unlabel.party import LedgerEntry
 
-#: What plain data each field has to be.
-KINDS: dict[str, type[Any]] = {
-    "request": str,
-    "labels": list,
-    "people": int,
-    "state": str,
-    "mode": str,
-    "method": str,
-    "settings": dict,
-    "level": str,
-    "demanded": str,
-    "findings": list,
-    "measures": dict,
-    "pictures": dict,
-    "privacy": dict,
-    "messages": dict,
-    "unknown": list,
-    "thresholds": dict,
-    "facts": dict,
-}
+__all__ = ["KINDS", "from_json", "purge_times", "read_verdict", "state_since"]
 
 
 def read_verdict(path: Path) -> Verdict:
@@ -58,22 +37,11 @@ def read_verdict(path: Path) -> Verdict:
 
 
 def from_json(raw: dict[str, Any], path: Path) -> Verdict:
-    """Return a verdict from plain data, as `Verdict.to_json` makes it."""
-    for name, kind in KINDS.items():
-        if not isinstance(raw.get(name), kind):
-            raise _changed(path, f"`{name}` is not there or of another kind")
-    levels = ("none", *LEVELS)
-    if raw["level"] not in levels or raw["demanded"] not in levels:
-        raise _changed(path, f"it knows other levels than {', '.join(levels)}")
+    """Return the verdict of a file's plain data, or say what is wrong with the file."""
     try:
-        findings = tuple(Finding(**each) for each in raw["findings"])
-    except TypeError as error:
-        raise _changed(path, "a finding in it lacks something") from error
-    if any(f.level not in LEVELS or f.ruling not in get_args(Ruling) for f in findings):
-        raise _changed(path, "a finding in it has an unknown level or ruling")
-    plain = {field.name: raw[field.name] for field in fields(Verdict) if field.name in raw}
-    lists = {"labels": tuple(map(str, raw["labels"])), "unknown": tuple(map(str, raw["unknown"]))}
-    return Verdict(**{**plain, **lists, "findings": findings})
+        return Verdict.from_json(raw)
+    except NotAVerdict as error:
+        raise _changed(path, error.reason) from error
 
 
 def _changed(path: Path, what: str) -> RunError:

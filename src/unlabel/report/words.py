@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
+from unlabel.audit.measure import Estimate, Figure
+from unlabel.audit.measurement import Measurements, ModelFigure
 from unlabel.audit.verdict import Verdict
 from unlabel.data import ACTIVE
 
@@ -158,23 +159,23 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
-def has_own_bottom(measures: Mapping[str, Any] | None) -> bool:
+def has_own_bottom(measures: Measurements | None) -> bool:
     """Return whether the label holder has a bottom model of its own, by whose were probed."""
-    figures = [each for about in (measures or {}).values() for each in about["values"].values()]
-    return any(ACTIVE in ((each or {}).get("detail") or {}).get("parties", {}) for each in figures)
+    figures = [each for found in (measures or {}).values() for each in found.values.values()]
+    return any(ACTIVE in each.parties for each in figures)
 
 
-def places(measures: Mapping[str, Any] | None) -> Mapping[str, str]:
+def places(measures: Measurements | None) -> Mapping[str, str]:
     """Return the names of the three places that knowledge of a label can sit in."""
     return OWN_PLACES if has_own_bottom(measures) else PLACES
 
 
-def headline(level: str, measures: Mapping[str, Any] | None) -> str:
+def headline(level: str, measures: Measurements | None) -> str:
     """Return a level in words."""
     return (OWN_HEADLINES if has_own_bottom(measures) else HEADLINES)[level]
 
 
-def not_meant(level: str, measures: Mapping[str, Any] | None) -> tuple[str, ...]:
+def not_meant(level: str, measures: Measurements | None) -> tuple[str, ...]:
     """Return what a level does not mean, in sentences."""
     said = OWN_NOT_MEANT if has_own_bottom(measures) else NOT_MEANT
     return (*said[level], NEVER_MEANT)
@@ -188,13 +189,12 @@ def subject(verdict: Verdict) -> str:
     return f"the labels of {verdict.people} {'person' if verdict.people == 1 else 'people'}"
 
 
-def meaning(level: str, measures: Mapping[str, Any] | None) -> str:
+def meaning(level: str, measures: Measurements | None) -> str:
     """Return what a level means; a comparison is claimed only where there was one.
 
     measures  of the audit that found the level, None where only the level is known
     """
-    figures = [about.get("values", {}).get("retrained") for about in (measures or {}).values()]
-    compared = any(figure and figure.get("value") is not None for figure in figures)
+    compared = any(found.value("retrained") is not None for found in (measures or {}).values())
     if compared or level not in UNCOMPARED:
         return MEANINGS[level]
     return f"{UNCOMPARED[level]} {NOT_AT_HAND if measures is None else NOT_COMPARED}"
@@ -215,18 +215,8 @@ def row_deletion(verdict: Verdict) -> str:
 
     With rho above 0 something about the request did reach the partners, and their models moved.
     """
-    model = verdict.facts.get("model")
-    top = model.get("top") if isinstance(model, Mapping) else verdict.facts.get("top")
-    silent = not verdict.privacy.get("rho")
-    return ROW_DELETION if verdict.mode == "hidden" and top == "linear" and silent else ""
-
-
-def guaranteed(privacy: Mapping[str, Any]) -> bool:
-    """Return whether the accountant's bound says anything: less than all there is to learn."""
-    information, whole = privacy.get("information"), privacy.get("ln_labels")
-    if information is None or privacy.get("guarantee") in (False, "no guarantee"):
-        return False
-    return whole is None or information < whole
+    linear, silent = verdict.facts.top == "linear", not verdict.privacy.rho
+    return ROW_DELETION if verdict.mode == "hidden" and linear and silent else ""
 
 
 def purges(found: Mapping[str, str | None]) -> list[str]:
@@ -267,26 +257,25 @@ def number(value: float | None, unit: str = "number") -> str:
     return text + (" times" if unit == "ratio" else "")
 
 
-def interval(figure: Mapping[str, Any] | None, unit: str = "number") -> str:
+def interval(figure: Estimate | None, unit: str = "number") -> str:
     """Return a value with its interval and, where it is undefined, why.
 
-    >>> interval({"value": 0.5, "low": 0.41, "high": 0.6}, "share")
+    >>> interval(Estimate(0.5, 0.41, 0.6), "share")
     '50.0 % (41.0 to 60.0)'
-    >>> interval({"value": None, "note": "no test rows"}), interval(None)
+    >>> interval(Figure(None, note="no test rows")), interval(None)
     ('undefined: no test rows', 'not measured')
     """
     if figure is None:
         return "not measured"
-    value, low, high = figure.get("value"), figure.get("low"), figure.get("high")
-    if value is None:
-        note = str(figure.get("note") or "")
+    if figure.value is None:
+        note = figure.note if isinstance(figure, Figure) else ""
         return f"undefined: {note}" if note else "not measured"
-    text = number(value, unit)
+    text, low, high = number(figure.value, unit), figure.low, figure.high
     if low is not None and high is not None:
         ends = [number(end, unit).removesuffix(" %").removesuffix(" times") for end in (low, high)]
         text += f" ({ends[0]} to {ends[1]})"
-    seeds = figure.get("seeds") or []
-    return f"{text}, {len(seeds)} models" if len(seeds) > 1 else text
+    count = len(figure.seeds) if isinstance(figure, ModelFigure) else 1
+    return f"{text}, {count} models" if count > 1 else text
 
 
 def short(text: str, most: int) -> str:

@@ -1,0 +1,132 @@
+"""Facts beside the figures of an audit: when, with what, on which data, and what crossed the wire.
+
+Plain data of all of these is what `audit.json` holds under `facts` and `messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from unlabel.audit.plain import number, plain_data
+
+
+@dataclass(frozen=True)
+class ForgettingCost:
+    """What it took to carry the request out; None where no record was kept.
+
+    steps             joint steps
+    seconds           of choosing samples and forgetting
+    transcript_bytes  both ways, over all parties
+    """
+
+    steps: int | None = None
+    seconds: float | None = None
+    transcript_bytes: int | None = None
+
+    @classmethod
+    def of(cls, about: Mapping[str, Any]) -> ForgettingCost:
+        """Return it from plain data that may hold more.
+
+        >>> ForgettingCost.of({"steps": 40, "mode": "open"})
+        ForgettingCost(steps=40, seconds=None, transcript_bytes=None)
+        """
+        names = ("steps", "seconds", "transcript_bytes")
+        return cls(*(number(about.get(name), name) for name in names))
+
+
+@dataclass(frozen=True)
+class AuditFacts:
+    """When an audit was made, with what, and on which data.
+
+    at          date and time in UTC, as ISO 8601
+    seconds     that it took
+    versions    by the name of the software
+    rows        how many there are of each kind: train, test, public
+    parties     the passive ones
+    labels      how many there are
+    top         name of the active party's top model; linear where it is one linear layer
+    retrained   how many retrained models the figures are compared with
+    forgetting  what it took to carry the request out
+    """
+
+    at: str
+    seconds: float
+    versions: Mapping[str, str]
+    rows: Mapping[str, int]
+    parties: tuple[str, ...]
+    labels: int
+    top: str
+    retrained: int
+    forgetting: ForgettingCost = field(default_factory=ForgettingCost)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> AuditFacts:
+        """Return facts from plain data; KeyError, TypeError and the like where it is no such."""
+        return cls(
+            at=str(raw["at"]),
+            seconds=_needed(raw, "seconds"),
+            versions={str(name): str(version) for name, version in raw["versions"].items()},
+            rows={str(kind): _needed(raw["rows"], kind) for kind in raw["rows"]},
+            parties=tuple(str(party) for party in raw["parties"]),
+            labels=_needed(raw, "labels"),
+            top=str(raw["top"]),
+            retrained=_needed(raw, "retrained"),
+            forgetting=ForgettingCost.of(raw["forgetting"]),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as plain data; of the cost of forgetting what is known."""
+        cost = {k: v for k, v in plain_data(self.forgetting).items() if v is not None}
+        return {**plain_data(self), "forgetting": cost}
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Messages that crossed a party's boundary in one direction, one or a few neighbours.
+
+    at         seconds, from the first message on
+    direction  received or sent, as the party sees it
+    kind       of the first message
+    bytes      of all
+    """
+
+    at: float
+    direction: str
+    kind: str
+    bytes: int
+
+
+def transfers_from_json(
+    raw: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> dict[str, tuple[Transfer, ...]]:
+    """Return what crossed each party's boundary, from plain data.
+
+    A date in place of seconds counts in seconds too, and messages without either by their order.
+    """
+    return {str(party): _lane(lane) for party, lane in raw.items()}
+
+
+def _lane(lane: Sequence[Mapping[str, Any]]) -> tuple[Transfer, ...]:
+    moments = [_moment(each.get("at"), place) for place, each in enumerate(lane)]
+    return tuple(
+        Transfer(at, str(each["direction"]), str(each["kind"]), _needed(each, "bytes"))
+        for at, each in zip(moments, lane, strict=True)
+    )
+
+
+def _moment(at: Any, place: int) -> float:
+    if isinstance(at, str):
+        return datetime.fromisoformat(at).timestamp()
+    found: float = number(place if at is None else at, "at")
+    return found
+
+
+def _needed(raw: Mapping[str, Any], name: str) -> Any:
+    """Return a number that has to be there."""
+    found = number(raw[name], name)
+    if found is None:
+        raise ValueError(f"`{name}` is no number")
+    return found
