@@ -60,6 +60,8 @@ def read_kept(path: Path) -> pd.DataFrame:
         for line in path.read_bytes().splitlines():
             raw = json.loads(line)
             columns[str(raw["name"])] = _column(raw["kind"], raw["values"])
+        if len(set(map(len, columns.values()))) > 1:
+            raise ValueError
         return pd.DataFrame(columns)
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise DataError(
