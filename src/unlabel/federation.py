@@ -404,7 +404,8 @@ class Federation:
             paths = {name: Path(path) for name, path in (tables or {}).items()}
             new = match_tables(self.config, paths, self.holdings.encodings)
             found = self._predict(next(iter(new.values())).ids, table_features(new))
-            return replace(found, notes=tuple(n for table in new.values() for n in table.notes()))
+            notes = tuple(note for table in new.values() for note in table.notes())
+            return replace(found, unknown=max(t.left_out for t in new.values()), notes=notes)
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
         given = new_rows(self.config, str(data))

@@ -35,6 +35,8 @@ class Table:
     encoding  how they became numbers
     unseen    values of categories that were not there when the encoding was made, by column
     texts     of a table whose one feature is text, and whose `values` are still to be made
+    remarks   what its owner should know of the rows that were asked for and are not there
+    left_out  how many rows that some party has are not there, because not every party has them
     """
 
     path: Path
@@ -45,6 +47,8 @@ class Table:
     encoding: Encoding = field(default_factory=Encoding)
     unseen: Mapping[str, int] = field(default_factory=dict)
     texts: Array | None = None
+    remarks: tuple[str, ...] = ()
+    left_out: int = 0
 
     def take(self, rows: Array) -> Table:
         """Return the named rows in the given order."""
@@ -64,7 +68,7 @@ class Table:
 
     def notes(self) -> list[str]:
         """Return what its owner should know of how the rows were read."""
-        return [
+        return list(self.remarks) + [
             f"{count} values of '{column}' are of categories that training had not; they are read "
             f"as none of those it knows."
             for column, count in self.unseen.items()

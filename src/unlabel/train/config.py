@@ -162,6 +162,8 @@ class RunConfig:
             # Counts are wrong whatever the data; widths are checked against it once it is read.
             part_widths(self.parties, 10**9, active_part=self.active_part)
             return
+        # Settled once: the run's config.yaml then says how its rows were matched.
+        object.__setattr__(self, "align", self.align.settled(together=not self.is_far()))
         if self.active is None or not self.passive:
             raise SettingsError(
                 "Expected `data`, or a table under `active` and at least one under `passive`."

@@ -28,6 +28,7 @@ from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.models import read_texts
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
+from unlabel.train.left_out import note_left_out
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
@@ -212,13 +213,16 @@ def match_tables(
 ) -> dict[str, Table]:
     """Read every party's table and bring the common rows into one order, however few they are.
 
+    Each table knows which rows its party lacked, and says so in its notes.
+
     With `instead` these files are read in place of the configured ones: new people, whose labels
     nobody knows yet. An active party without features then needs no file.
 
     encodings  by party, how its columns became numbers when the run began
     """
     tables = read_tables(config, instead, encodings)
-    return _in_one_order(config, tables, training=False)
+    matched = _in_one_order(config, tables, training=False)
+    return note_left_out(tables, matched, config.align)
 
 
 def read_tables(
@@ -304,7 +308,7 @@ def _in_one_order(
     """
     ids = {name: table.ids for name, table in tables.items()}
     if config.align.method == "clear":
-        positions = match_ids(ids)
+        positions = match_ids(ids, config.align)
     else:
         settings = config.align if training else replace(config.align, smallest=1)
         policies = {name: config.policy_of(name) for name in ids} if training else None
@@ -314,8 +318,8 @@ def _in_one_order(
             )
         except MissingLibrary as error:
             raise MissingLibrary(
-                f"{error} Or write `align: {{method: clear}}`, where one person holds all tables "
-                f"anyway."
+                f"{error} Or write `align: {{method: clear}}`, or leave `align` out, where one "
+                f"person holds all tables anyway."
             ) from error
     return {name: table.take(positions[name]) for name, table in tables.items()}
 
