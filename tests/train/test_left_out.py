@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -46,15 +47,30 @@ def write(folder: Path, **people: list[str]) -> dict[str, Path]:
 
 
 def test_each_party_is_named_with_the_rows_it_lacks(trained: Federation, tmp_path: Path) -> None:
-    paths = write(tmp_path, active=["a", "b", "c"], shop=["c", "a", "s"], gym=["a", "b", "c"])
+    # Rows that only a passive party has were not asked for.
+    paths = write(tmp_path, active=["a", "b", "c", "d"], shop=["c", "a", "s"], gym=["a", "b", "c"])
     found = trained.predict(tables=paths)
     assert found.ids.tolist() == ["a", "c"]
     assert found.unknown == 2
     assert found.notes == (
-        "Party 'active' has no row for 1 of the 4 ids of the new tables (s).",
-        "Party 'shop' has no row for 1 of the 4 ids of the new tables (b).",
-        "Party 'gym' has no complete row for 1 of the 4 ids of the new tables (s).",
+        "Party 'shop' has no row for 2 of the 4 ids of 'active' (b, d).",
+        "Party 'gym' has no complete row for 1 of the 4 ids of 'active' (d).",
     )
+
+
+def test_where_the_label_holder_has_no_table_all_ids_are_asked_for(
+    trained: Federation, tmp_path: Path
+) -> None:
+    config = trained.config
+    assert config.active is not None
+    alone = replace(config, active=replace(config.active, features="none"))
+    paths = write(tmp_path, shop=["a", "b", "c"], gym=["c", "a", "g"])
+    tables = match_tables(alone, paths, trained.holdings.encodings)
+    assert [table.left_out for table in tables.values()] == [2, 2]
+    assert [note for table in tables.values() for note in table.notes()] == [
+        "Party 'shop' has no row for 1 of the 4 ids of the new tables (g).",
+        "Party 'gym' has no complete row for 1 of the 4 ids of the new tables (b).",
+    ]
 
 
 def test_of_many_missing_rows_the_first_are_shown(trained: Federation, tmp_path: Path) -> None:

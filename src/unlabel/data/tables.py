@@ -35,8 +35,8 @@ class Table:
     encoding  how they became numbers
     unseen    values of categories that were not there when the encoding was made, by column
     texts     of a table whose one feature is text, and whose `values` are still to be made
-    remarks   what its owner should know of the rows that were asked for and are not there
-    left_out  how many rows that some party has are not there, because not every party has them
+    remarks   what its owner should know of the rows that were to be predicted and are not there
+    left_out  how many of those there are, which not every party has
     """
 
     path: Path

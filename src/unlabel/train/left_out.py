@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unlabel.align.normal import normalise
 from unlabel.align.settings import AlignSettings
-from unlabel.data import Table
+from unlabel.data import ACTIVE, Table
 
 #: How many of the ids that a party lacks are shown, and how much of each.
 SHOWN = 5
@@ -22,19 +22,19 @@ def note_left_out(
     tables   as they were given, the label holder's first if it has one
     matched  the same with their common rows alone
 
-    Tables that lie in one place are held against all ids that any of them has. Where ids were
-    matched privately, the label holder learns only which of its own ids the others lack, so only
-    those are counted and shown.
+    The rows of the label holder's table are those to be predicted; others may bring more. Where it
+    has no table, since it has no features, those of all tables are, or of the first where ids are
+    matched privately: then nobody learns which ids the others have beside its own.
     """
     forms = {
         party: {normalise(text, settings): text for text in table.ids.tolist()}
         for party, table in tables.items()
     }
     first = next(iter(forms))
-    asked = dict(forms[first])
-    if settings.method == "clear":
-        asked = {form: text for held in forms.values() for form, text in held.items()} | asked
-    given = "the new tables" if settings.method == "clear" else f"'{first}'"
+    asked, given = forms[first], f"'{first}'"
+    if first != ACTIVE and settings.method == "clear":
+        asked = {form: text for held in forms.values() for form, text in held.items()}
+        given = "the new tables"
     left_out = len(asked) - len(matched[first].ids)
     noted = {}
     for party, table in matched.items():
