@@ -294,7 +294,7 @@ def test_a_file_that_is_no_mapping_of_settings_is_refused(
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_bytes(b"data: \xff\xfe")
-    with pytest.raises(SettingsError, match="is not readable YAML"):
+    with pytest.raises(SettingsError, match="is not UTF-8 text: line 1 holds"):
         read_config(path)
 
 

@@ -13,8 +13,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from unlabel.align import AlignSettings
 from unlabel.data import Columns, Pictures
+from unlabel.data.decoding import decode
 from unlabel.defend import DefendSettings
-from unlabel.errors import RunError, SettingsError, suggestion, unknown
+from unlabel.errors import DataError, RunError, SettingsError, suggestion, unknown
 from unlabel.models import TextSettings
 from unlabel.party import Policy
 from unlabel.train import AuditSettings, RunConfig
@@ -107,10 +108,12 @@ def plain_settings(settings: Any) -> dict[str, Any]:
 def read_yaml(path: Path) -> object:
     """Read a YAML file as plain data."""
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(decode(path.read_bytes(), f"'{path}'"))
+    except DataError as error:
+        raise SettingsError(str(error)) from error
     except OSError as error:
         raise SettingsError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError) as error:
         where = getattr(error, "problem_mark", None)
         line = f" near line {where.line + 1}" if where else ""
         raise SettingsError(f"'{path}' is not readable YAML{line}.") from error

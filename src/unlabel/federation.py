@@ -17,6 +17,7 @@ from torch import nn
 
 from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
+from unlabel.data.encoding import Missing
 from unlabel.defend import DefendSettings
 from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
 from unlabel.files import write_atomically
@@ -66,6 +67,7 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
+from unlabel.train.given import by_party, frames_config, given_tables, keep_tables
 from unlabel.train.loading import label_names, match_tables, table_features
 from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
@@ -189,6 +191,61 @@ class Federation:
         return cls.create(config, folder, encoded=encoded, record=record)
 
     @classmethod
+    def from_frames(
+        cls,
+        frames: Mapping[str, Any],
+        *,
+        label: str,
+        id: str = "id",
+        model: Model = "mlp",
+        folder: str | Path | None = None,
+        categories: Sequence[str] = (),
+        missing: Missing = "refuse",
+        encoded: bool = False,
+        record: bool = False,
+        overwrite: bool = False,
+        defend: DefendSettings | None = None,
+        **train: Any,
+    ) -> Federation:
+        """Make a federation of tables: pandas DataFrames, or dicts of numpy arrays, by party.
+
+        frames      a table a party; whose has the label column is the active party
+        label       column of labels
+        id          column of ids, by which rows are matched; a named index counts as a column
+        model       the bottom model: a name, a function or class that makes one, or all settings
+        folder      where the run is kept, and the tables with it; None takes a temporary one
+        categories  columns whose numbers are codes of categories; text is taken for one anyway
+        missing     refuse missing values, take their mean, mark them (flag), or drop their rows
+        train       any of `TrainSettings`, by name
+
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(200, 4))
+        >>> ids, y = np.arange(200), np.where(x.sum(1) > 0, "yes", "no")
+        >>> bank = {"id": ids, "paid": y, "income": x[:, 0], "age": x[:, 1]}
+        >>> fed = Federation.from_frames({"bank": bank, "shop": {"id": ids, "x": x}}, label="paid")
+        >>> fed.labels
+        ('no', 'yes')
+        """
+        place = TemporaryFolder() if folder is None else Path(folder)
+        if isinstance(place, Path):
+            expect_usable(place, overwrite=overwrite)
+        config, tables = frames_config(
+            given_tables(frames),
+            label=label,
+            id_column=id,
+            categories=categories,
+            missing=missing,
+            model=ModelSettings.of(model),
+            train=make_settings(train),
+            defend=defend or DefendSettings(),
+        )
+        holdings = load_holdings(config.under(Path.cwd()), given=tables)
+        federation = cls.of(holdings, place, encoded=encoded, record=record, overwrite=overwrite)
+        kept = keep_tables(federation.config, tables, federation.folder)
+        federation._keep_config(active=kept.active, passive=kept.passive)
+        return federation
+
+    @classmethod
     def create(
         cls,
         config: RunConfig,
@@ -213,14 +270,15 @@ class Federation:
     def of(
         cls,
         holdings: Holdings,
-        folder: str | Path | None = None,
+        folder: str | Path | TemporaryFolder | None = None,
         *,
         encoded: bool = False,
         record: bool = False,
         overwrite: bool = False,
     ) -> Federation:
         """Build the parties of a run from what each of them holds, and begin its folder."""
-        place = TemporaryFolder() if folder is None else Path(folder)
+        place = TemporaryFolder() if folder is None else folder
+        place = Path(place) if isinstance(place, str) else place
         path = place.path if isinstance(place, TemporaryFolder) else place
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         federation = cls(holdings, active, passives, place)
@@ -417,9 +475,10 @@ class Federation:
         if self.config.data is None:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
-            new = match_tables(self.config, tables, self.holdings.encodings)
+            new = match_tables(self.config, by_party(self.config, tables), self.holdings.encodings)
             found = self._predict_new(next(iter(new.values())).ids, table_features(new))
-            return replace(found, notes=tuple(n for table in new.values() for n in table.notes()))
+            notes = tuple(note for table in new.values() for note in table.notes())
+            return replace(found, unknown=max(t.left_out for t in new.values()), notes=notes)
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
         given = new_rows(self.config, str(data))

@@ -23,6 +23,8 @@ RUN_FILES = {"report.html", "config.yaml", "metrics.jsonl", "certificate.json", 
 LONGEST_NAME = 255
 PARTY_FILES = {
     "alignment.safetensors",
+    "table.parquet",
+    "table.columns.jsonl",
     "encoding.json",
     "data-notes.txt",
     "audit.json",

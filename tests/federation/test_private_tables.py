@@ -22,6 +22,7 @@ active: {table: bank.csv, label: y}
 passive:
   - {name: shop, table: shop.csv}
   - {name: gym, table: gym.csv}
+align: {method: psi}
 train: {epochs: 1, batch: 16}
 """
 
@@ -67,6 +68,7 @@ def raw(folder: Path) -> dict[str, object]:
     return {
         "active": {"table": str(folder / "bank.csv"), "label": "y"},
         "passive": [{"name": n, "table": str(folder / f"{n}.csv")} for n in ("shop", "gym")],
+        "align": {"method": "psi"},
     }
 
 
@@ -107,6 +109,12 @@ def test_new_people_are_predicted_however_few_they_are(tmp_path: Path) -> None:
         people.to_csv(new[name], index=False)
     found = fed.predict(tables=new)
     assert found.ids.tolist() == ["a", "b"]
+    # As between organisations: of its own people alone the label holder learns who lacks them.
+    assert found.unknown == 1
+    assert found.notes == tuple(
+        f"Party '{name}' has no row for 1 of the 3 ids of 'active' (active)."
+        for name in ("shop", "gym")
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,6 +129,6 @@ def test_few_common_rows_are_refused(
     tmp_path: Path, people: int, smallest: int, least: int, error: type[Exception], said: str
 ) -> None:
     write(tmp_path, people)
-    settings = {"align": {"smallest": smallest}, "policy": {"min_common": least}}
+    settings = {"align": {"method": "psi", "smallest": smallest}, "policy": {"min_common": least}}
     with pytest.raises(error, match=said):
         load_holdings(parse_config({**raw(tmp_path), **settings}, "x"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,13 @@ if TYPE_CHECKING:
 #: A whole number that a gap in its column turned into a fraction, and how a truth value is written.
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
 _TRUTH = {"true": "True", "false": "False"}
+#: Thousands are set apart by a point, a blank (also one that does not break) or an apostrophe where
+#: decimals have a comma, and by a comma, a blank or an apostrophe where they have a point.
+_APART = " \u00a0\u202f'\u2019"
+_DECIMAL_COMMA = re.compile(
+    rf"[+-]?(\d+|\d{{1,3}}([.{_APART}]\d{{3}})+),\d+([eE][+-]?\d+)?|[+-]?\d{{1,3}}(\.\d{{3}}){{2,}}"
+)
+_THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}([,{_APART}]\d{{3}})+(\.\d+)?")
 
 
 def is_number(text: str) -> bool:
@@ -25,6 +33,38 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_foreign_number(text: str) -> bool:
+    """Return whether a text is a number with a decimal comma or with thousands set apart.
+
+    >>> [is_foreign_number(text) for text in ("3,14", "1.234,56", "1,234,567", "1 234")]
+    [True, True, True, True]
+    >>> [is_foreign_number(text) for text in ("3.14", "1,2,3", "1,a", ",")]
+    [False, False, False, False]
+    """
+    return bool(_DECIMAL_COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text))
+
+
+def foreign_numbers(name: object, texts: Sequence[str | None]) -> str | None:
+    """Return what is wrong with a column, most of whose values are such numbers or plain ones.
+
+    None where nothing is. A value such as 1,234 is one number with a decimal comma and another with
+    thousands set apart, so it is left to the owner to write it anew.
+    """
+    held = [(row, text) for row, text in enumerate(texts) if text is not None]
+    foreign = [(row, text) for row, text in held if is_foreign_number(text)]
+    plain = sum(is_number(text) for _, text in held)
+    if not foreign or 2 * (len(foreign) + plain) <= len(held):
+        return None
+    row, text = foreign[0]
+    commas = all("," in text for _, text in foreign)
+    kind = "a comma" if commas else "a decimal comma or thousands set apart"
+    return (
+        f"feature '{name}' holds numbers with {kind}, such as '{text}' in row {row + 1} "
+        f"({len(foreign)} rows in all); write decimals with a point and thousands with nothing "
+        f"between (1234.56)"
+    )
 
 
 def holds_amounts(series: pd.Series[Any]) -> bool:
@@ -39,6 +79,9 @@ def amounts_of(series: pd.Series[Any], where: str) -> Array:
     if not holds_amounts(series):
         held = series.dropna()
         if not all(isinstance(value, bool | np.bool_) for value in held):
+            wrong = foreign_numbers(series.name, texts_of(series, where))
+            if wrong is not None:
+                raise DataError(f"{where}: {wrong}, as when the run began.")
             raise DataError(
                 f"{where}: feature '{series.name}' is not numeric; it was a column of numbers when "
                 f"the run began."

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unlabel.data.cells import amounts_of, holds_amounts, is_number, texts_of
+from unlabel.data.cells import amounts_of, foreign_numbers, holds_amounts, is_number, texts_of
 from unlabel.data.dataset import Array
 from unlabel.data.marks import Column, Encoded
 from unlabel.errors import CheckpointError, DataError, unknown
@@ -227,6 +227,11 @@ def _find_categories(
 
 def _expect_words(name: str, texts: Sequence[str | None], where: str) -> None:
     """Raise where most texts are numbers: a slip of the pen makes no categories of amounts."""
+    wrong = foreign_numbers(name, texts)
+    if wrong is not None:
+        raise DataError(
+            f"{where}: {wrong}, name the column in `categories`, or leave it out with `features`."
+        )
     strange = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
     if 2 * len(strange) < sum(text is not None for text in texts):
         raise DataError(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import lzma
 import warnings
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unlabel.data.dataset import Array
+from unlabel.data.decoding import encoding_of, expect_readable, open_bytes
+from unlabel.data.kept_frames import KEPT, read_kept
 from unlabel.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+#: Files that pandas unpacks and we do not, so that their bytes are no text yet.
+_PACKED = (".zip", ".zst", ".tar")
+_SEPARATORS = ";\t|"
 
 
 def read_frame(
@@ -29,6 +38,8 @@ def read_frame(
     try:
         if path.suffix == ".parquet":
             frame = _read_parquet(path)
+        elif path.name.endswith(KEPT):
+            frame = read_kept(path)
         else:
             plain = [name for name in (id_column, text_column) if name is not None]
             frame = _read_csv(path, plain, texts)
@@ -37,14 +48,20 @@ def read_frame(
             f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
         ) from error
     # A packed file that is cut off or damaged fails as its decoder does.
-    except (ValueError, OSError, EOFError, NotImplementedError, zlib.error) as error:
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        NotImplementedError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
+        if isinstance(error, ValueError) and path.suffix != ".parquet":
+            _explain(path)
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(f"Table '{path}' cannot be read: {first}.") from error
-    if len(frame.columns) == 1 and any(mark in str(frame.columns[0]) for mark in ";\t|"):
-        raise DataError(
-            f"Table '{path}' has a single column '{str(frame.columns[0])[:40]}'; separate columns "
-            f"with commas."
-        )
+    if len(frame.columns) == 1:
+        _expect_commas(path, str(frame.columns[0]))
     if frame.empty:
         raise DataError(f"Table '{path}' has no rows.")
     return frame
@@ -54,6 +71,8 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
     """Read a CSV file; the columns of `plain` are text to the letter, those of `texts` text."""
     import pandas as pd
 
+    with open_bytes(path) as file:
+        encoding = encoding_of(file.read(4), f"Table '{path}'")
     # Where every row has a field too many, pandas would take the first ones for names of the rows,
     # and every value would stand under the name of its neighbour.
     with warnings.catch_warnings():
@@ -63,12 +82,14 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
             # front keeps pandas from looking for either.
             frame = pd.read_csv(
                 path,
+                encoding=encoding,
                 index_col=False,
                 converters=dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
                 dtype={name: str for name in texts if name not in plain},
                 low_memory=False,  # a column has one type, however long the file
             )
         except pd.errors.ParserWarning as error:
+            _explain(path)
             raise DataError(
                 f"Table '{path}': its rows have more fields than its first line has names; name "
                 f"every column there."
@@ -76,6 +97,29 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
     for name in frame.columns.intersection(list(plain)):
         frame[name] = frame[name].str[1:]
     return frame
+
+
+def _explain(path: Path) -> None:
+    """Raise where a file that cannot be read is in another encoding, or not separated by commas."""
+    if path.suffix in _PACKED:
+        return
+    where = f"Table '{path}'"
+    with open_bytes(path) as file:
+        encoding = expect_readable(file, where)
+    with io.TextIOWrapper(open_bytes(path), encoding=encoding, newline="") as text:
+        head = next(csv.reader([text.readline().removeprefix("\ufeff")]), [])
+    if len(head) == 1:
+        _expect_commas(path, head[0])
+
+
+def _expect_commas(path: Path, name: str) -> None:
+    """Raise where the name of the only column is a line of names with other separators."""
+    if not any(mark in name for mark in _SEPARATORS):
+        return
+    decimals = ", and write decimals with points (3.14)" if ";" in name else ""
+    raise DataError(
+        f"Table '{path}' has a single column '{name[:40]}'; separate columns with commas{decimals}."
+    )
 
 
 def _read_parquet(path: Path) -> pd.DataFrame:
@@ -87,19 +131,41 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     return frame.reset_index(named) if named else frame
 
 
-def ids_of(path: Path, frame: pd.DataFrame, column: str) -> Array:
+def ids_of(frame: pd.DataFrame, column: str, where: str) -> Array:
     """Return the ids of a column as text without surrounding blanks, each of them different."""
+    _expect_names(frame[column], where)
     ids = frame[column].astype(str).str.strip()
     missing = np.flatnonzero(frame[column].isna() | (ids == ""))
     if len(missing):
-        raise DataError(f"Table '{path}': row {int(missing[0]) + 1} has no id in '{column}'.")
+        raise DataError(f"{where}: row {int(missing[0]) + 1} has no id in '{column}'.")
     repeated = ids[ids.duplicated()]
     if len(repeated):
         raise DataError(
-            f"Table '{path}': id '{repeated.iloc[0]}' stands in more than one row "
+            f"{where}: id '{repeated.iloc[0]}' stands in more than one row "
             f"({len(repeated)} repeats in all); an id must be unique."
         )
     return ids.to_numpy(dtype=str)
+
+
+def _expect_names(column: pd.Series[Any], where: str) -> None:
+    """Raise where ids are fractions or bytes, which have more than one way to be written."""
+    import pandas as pd
+
+    if pd.api.types.is_float_dtype(column):
+        values: list[object] = column.dropna().head(1).tolist()
+    elif pd.api.types.is_object_dtype(column):
+        values = [
+            value for value in column.tolist() if isinstance(value, float | np.floating | bytes)
+        ]
+        values = [value for value in values if value == value]  # NaN is a gap
+    else:
+        return
+    if values:
+        kind = "bytes" if isinstance(values[0], bytes) else "numbers with a fraction"
+        raise DataError(
+            f"{where}: the ids in '{column.name}' are {kind}, such as {values[0]!r}, and an id is "
+            f"compared as text; write them as text or as whole numbers."
+        )
 
 
 def texts_in(frame: pd.DataFrame, column: str, where: str) -> Array:

@@ -93,7 +93,7 @@ def load_sheet_texts(path: Path, columns: Columns) -> Table:
 
 def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> Array:
     if columns.id and columns.id in frame.columns:
-        return ids_of(path, frame, columns.id)
+        return ids_of(frame, columns.id, f"Table '{path}'")
     return np.arange(len(frame)).astype(str)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 
 from unlabel.data.dataset import Array
+from unlabel.data.decoding import decode
 from unlabel.data.encoding import Encoding, Missing
 from unlabel.data.features import Features
 from unlabel.data.frames import ids_of, read_frame, texts_in
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FeatureChoice = Literal["rest", "none"] | list[str]
+#: The path of a table that was given from Python and lies in no file.
+NOWHERE = Path()
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,8 @@ class Table:
     encoding  how they became numbers
     unseen    values of categories that were not there when the encoding was made, by column
     texts     of a table whose one feature is text, and whose `values` are still to be made
+    remarks   what its owner should know of the rows that were to be predicted and are not there
+    left_out  how many of those there are, which not every party has
     """
 
     path: Path
@@ -41,6 +47,8 @@ class Table:
     encoding: Encoding = field(default_factory=Encoding)
     unseen: Mapping[str, int] = field(default_factory=dict)
     texts: Array | None = None
+    remarks: tuple[str, ...] = ()
+    left_out: int = 0
 
     def take(self, rows: Array) -> Table:
         """Return the named rows in the given order."""
@@ -60,7 +68,7 @@ class Table:
 
     def notes(self) -> list[str]:
         """Return what its owner should know of how the rows were read."""
-        return [
+        return list(self.remarks) + [
             f"{count} values of '{column}' are of categories that training had not; they are read "
             f"as none of those it knows."
             for column, count in self.unseen.items()
@@ -87,20 +95,51 @@ def read_table(
     encoding     how columns become numbers, where that is settled; from the table itself if not
     text_column  the one feature, where that is text
     """
-    where = f"Table '{path}'"
     texts = encoding.categories() if encoding else categories
     frame = read_frame(path, id_column, texts, text_column)
+    return table_of(
+        frame,
+        f"Table '{path}'",
+        path=path,
+        id_column=id_column,
+        label_column=label_column,
+        features=features,
+        categories=categories,
+        missing=missing,
+        encoding=encoding,
+        text_column=text_column,
+    )
+
+
+def table_of(
+    frame: pd.DataFrame,
+    where: str,
+    *,
+    id_column: str,
+    path: Path = NOWHERE,
+    label_column: str | None = None,
+    features: FeatureChoice = "rest",
+    categories: Sequence[str] = (),
+    missing: Missing = "refuse",
+    encoding: Encoding | None = None,
+    text_column: str | None = None,
+) -> Table:
+    """Make a party's table of a frame that `read_frame` or `frame_of` returned; see `read_table`.
+
+    where  the table is called in errors
+    path   of its file, if it has one
+    """
     for what, column in (("id", id_column), ("label", label_column), ("text", text_column)):
         if column is not None and column not in frame.columns:
             raise DataError(
                 f"{where} has no {what} column '{column}'. "
                 f"{unknown('column', column, map(str, frame.columns))}"
             )
-    ids = ids_of(path, frame, id_column)
+    ids = ids_of(frame, id_column, where)
     if text_column is not None:
         features, encoding = "none", None
     if encoding is None:
-        columns = _feature_columns(path, frame, features, {id_column, label_column})
+        columns = _feature_columns(where, frame, features, {id_column, label_column})
         encoding = Encoding.fit(frame, columns, categories=categories, missing=missing, where=where)
     else:
         named = features if isinstance(features, list) else None
@@ -111,13 +150,20 @@ def read_table(
         if frame[label_column].isna().any():
             row = int(np.flatnonzero(frame[label_column].isna())[0])
             raise DataError(f"{where}: row {row + 1} has no label in '{label_column}'.")
-        labels = frame[label_column].to_numpy()
+        labels = _labels_of(frame[label_column])
     found = encoding.apply(frame, where)
     if text_column is not None:
         words = texts_in(frame, text_column, where)
         return Table(path, ids, found.values, (text_column,), labels, encoding, texts=words)
     table = Table(path, ids, found.values, tuple(columns), labels, encoding, found.unseen)
     return table.take(encoding.kept(found, where))
+
+
+def _labels_of(column: pd.Series[Any]) -> Array:
+    """Return labels; those of several types as text, since 1 and "1" are one label."""
+    labels = column.to_numpy()
+    mixed = labels.dtype == object and len(set(map(type, labels.tolist()))) > 1
+    return labels.astype(str).astype(object) if mixed else labels
 
 
 def encode_labels(labels: Array, *, sample: bool = False) -> tuple[Array, tuple[str, ...]]:
@@ -142,7 +188,7 @@ def encode_labels(labels: Array, *, sample: bool = False) -> tuple[Array, tuple[
 
 
 def _feature_columns(
-    path: Path, frame: pd.DataFrame, features: FeatureChoice, taken: set[str | None]
+    where: str, frame: pd.DataFrame, features: FeatureChoice, taken: set[str | None]
 ) -> list[str]:
     names = [str(column) for column in frame.columns]
     if features == "none":
@@ -151,17 +197,17 @@ def _feature_columns(
         return [name for name in names if name not in taken]
     for name in features:
         if name not in names:
-            raise DataError(f"Table '{path}': {unknown('column', name, names)}")
+            raise DataError(f"{where}: {unknown('column', name, names)}")
         if name in taken:
-            raise DataError(f"Table '{path}': column '{name}' is the id or label, not a feature.")
+            raise DataError(f"{where}: column '{name}' is the id or label, not a feature.")
     return list(features)
 
 
 def read_ids(path: Path) -> list[str]:
     """Read the ids of a request: a CSV file with a column `id`."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            head, *lines = [line for line in csv.reader(file) if line]
+        text = decode(path.read_bytes(), f"'{path}'")
+        head, *lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
     except OSError as error:
         raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
     except (ValueError, csv.Error) as error:

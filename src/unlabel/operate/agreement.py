@@ -112,6 +112,7 @@ class Agreement:
         strange = sorted(self.model.bottoms.keys() - set(self.parties))
         if strange:
             raise SettingsError(f"`model.bottoms` names '{strange[0]}', which is no party.")
+        object.__setattr__(self, "align", self.align.settled(together=False))
         if self.align.method != "psi":
             raise SettingsError(
                 f"Expected `align.method` to be psi but got {self.align.method}: the tables of a "

@@ -13,6 +13,7 @@ from unlabel.align import align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE
 from unlabel.errors import SettingsError
+from unlabel.train.left_out import counted_left_out
 from unlabel.train.loading import read_active, read_words, table_features
 from unlabel.train.predictions import Predictions
 from unlabel.wire import Message, Transport
@@ -59,7 +60,8 @@ def predict_new(
     people = own.take(found.positions)
     federation.hand_over("new", table_features({ACTIVE: people}))
     named = federation.predict_rows(people.ids, torch.arange(len(people.ids)), "new")
-    return replace(named, unknown=len(own.ids) - len(people.ids), notes=tuple(own.notes()))
+    notes = (*counted_left_out(found.own, found.pairwise), *own.notes())
+    return replace(named, unknown=len(own.ids) - len(people.ids), notes=notes)
 
 
 class Among(Transport):

@@ -49,6 +49,7 @@ class ActiveTable:
     table       CSV or Parquet file
     id          column of ids
     label       column of labels
+    name        what people call this party; in a run it is `active`
     features    rest (every other column), none, or the names of columns
     categories  columns whose numbers are codes of categories; text is taken for one anyway
     missing     refuse missing values, take their mean, mark them beside (flag), or drop their rows
@@ -62,10 +63,12 @@ class ActiveTable:
     categories: tuple[str, ...] = ()
     missing: Missing = "refuse"
     text: str | None = None
+    name: str = ACTIVE
 
     __pydantic_config__ = FORBID
 
     def __post_init__(self) -> None:
+        check_name(self.name)
         check_text(self.text, self.features, self.categories)
 
 
@@ -162,6 +165,8 @@ class RunConfig:
             # Counts are wrong whatever the data; widths are checked against it once it is read.
             part_widths(self.parties, 10**9, active_part=self.active_part)
             return
+        # Settled once: the run's config.yaml then says how its rows were matched.
+        object.__setattr__(self, "align", self.align.settled(together=not self.is_remote()))
         if self.active is None or not self.passive:
             raise SettingsError(
                 "Expected `data`, or a table under `active` and at least one under `passive`."

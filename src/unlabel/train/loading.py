@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,15 +21,21 @@ from unlabel.data import (
     encode_labels,
     load_dataset,
     read_table,
+    table_of,
 )
 from unlabel.data.dataset import Array, Augment, Dataset, Layout
 from unlabel.data.encoding import Encoding, kept_encoding
+from unlabel.data.given_frames import GivenTable
 from unlabel.data.splits import check_split, split_array, split_texts
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.models import read_texts
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
 from unlabel.train.facts import Forgotten
+from unlabel.train.left_out import note_left_out
+
+#: Where a party's table comes from: a file, or Python.
+Source = Path | GivenTable
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
@@ -79,16 +86,21 @@ class Holdings:
 
 
 def load_holdings(
-    config: RunConfig, *, folder: Path | None = None, watch: Watch = watch_nothing
+    config: RunConfig,
+    *,
+    folder: Path | None = None,
+    given: Mapping[str, GivenTable] | None = None,
+    watch: Watch = watch_nothing,
 ) -> Holdings:
     """Read what the configuration names and give every party its part.
 
     folder  of a run: rows of tables are matched, and categories found, once and for all
+    given   tables by party that are at hand already, and read from no file
     watch   is told how far the matching is, or the reading of a folder of files
     """
     if config.data is not None:
         return _from_dataset(config, watch)
-    return _from_tables(config, folder, watch)
+    return _from_tables(config, folder, given or {}, watch)
 
 
 def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...]:
@@ -134,9 +146,11 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
     )
 
 
-def _from_tables(config: RunConfig, folder: Path | None, watch: Watch) -> Holdings:
+def _from_tables(
+    config: RunConfig, folder: Path | None, given: Mapping[str, GivenTable], watch: Watch
+) -> Holdings:
     kept = {} if folder is None else _kept_encodings(config, folder)
-    tables = read_tables(config, encodings=kept)
+    tables = read_tables(config, encodings=kept, given=given)
     tables = _in_one_order(config, tables, training=True, folder=folder, watch=watch)
     return table_holdings(config, tables)
 
@@ -228,10 +242,12 @@ def read_dataset(
 
 def match_tables(
     config: RunConfig,
-    instead: Mapping[str, Path] | None = None,
+    instead: Mapping[str, Source] | None = None,
     encodings: Mapping[str, Encoding] | None = None,
 ) -> dict[str, Table]:
     """Read every party's table and bring the common rows into one order, however few they are.
+
+    Each table knows which rows its party lacked, and says so in its notes.
 
     With `instead` these files are read in place of the configured ones: new people, whose labels
     nobody knows yet. An active party without features then needs no file.
@@ -239,16 +255,18 @@ def match_tables(
     encodings  by party, how its columns became numbers when the run began
     """
     tables = read_tables(config, instead, encodings)
-    return _in_one_order(config, tables, training=False)
+    matched = _in_one_order(config, tables, training=False)
+    return note_left_out(tables, matched, config.align)
 
 
 def read_tables(
     config: RunConfig,
-    instead: Mapping[str, Path] | None = None,
+    instead: Mapping[str, Source] | None = None,
     encodings: Mapping[str, Encoding] | None = None,
+    given: Mapping[str, GivenTable] | None = None,
 ) -> dict[str, Table]:
-    """Read every party's table as it lies on disk; see `match_tables`."""
-    known = encodings or {}
+    """Read every party's table as it lies on disk or was given; see `match_tables`."""
+    known, at_hand = encodings or {}, given or {}
     if config.active is None:
         raise SettingsError("This run was not made from tables; give `--data` instead.")
     active = config.active
@@ -259,10 +277,12 @@ def read_tables(
     tables = {}
     if instead is None or active.features != "none":
         new = None if instead is None else _instead(ACTIVE, instead)
-        tables[ACTIVE] = read_words(config, ACTIVE, read_active(active, new, known.get(ACTIVE)))
+        table = read_active(active, new, known.get(ACTIVE), at_hand.get(ACTIVE))
+        tables[ACTIVE] = read_words(config, ACTIVE, table)
     for party in config.passive:
-        path = _own_table(party) if instead is None else _instead(party.name, instead)
-        table = read_passive(party, path, known.get(party.name))
+        own = at_hand.get(party.name) or _own_table(party)
+        source = own if instead is None else _instead(party.name, instead)
+        table = read_passive(party, source, known.get(party.name))
         tables[party.name] = read_words(config, party.name, table)
     return tables
 
@@ -280,11 +300,17 @@ def read_words(config: RunConfig, party: str, table: Table) -> Table:
 
 
 def read_active(
-    active: ActiveTable, new: Path | None = None, encoding: Encoding | None = None
+    active: ActiveTable,
+    new: Source | None = None,
+    encoding: Encoding | None = None,
+    given: GivenTable | None = None,
 ) -> Table:
-    """Read the active party's table, or one of new people, whose labels nobody knows yet."""
-    return read_table(
-        new or active.table,
+    """Read the active party's table, or one of new people, whose labels nobody knows yet.
+
+    given  the table, where it is at hand already
+    """
+    return _read(
+        new or given or active.table,
         id_column=active.id,
         label_column=None if new else active.label,
         features=active.features,
@@ -295,10 +321,10 @@ def read_active(
     )
 
 
-def read_passive(party: PassiveTable, path: Path, encoding: Encoding | None = None) -> Table:
+def read_passive(party: PassiveTable, source: Source, encoding: Encoding | None = None) -> Table:
     """Read a passive party's table."""
-    table = read_table(
-        path,
+    table = _read(
+        source,
         id_column=party.id,
         features=party.features,
         categories=party.categories,
@@ -307,8 +333,16 @@ def read_passive(party: PassiveTable, path: Path, encoding: Encoding | None = No
         text_column=party.text,
     )
     if not table.columns:
-        raise DataError(f"Table '{path}' of party '{party.name}' has no features.")
+        where = source.where if isinstance(source, GivenTable) else f"Table '{source}'"
+        raise DataError(f"{where} of party '{party.name}' has no features.")
     return table
+
+
+def _read(source: Source, **options: Any) -> Table:
+    """Read a table from its file, or take it as it was given."""
+    if isinstance(source, GivenTable):
+        return table_of(source.frame, source.where, **options)
+    return read_table(source, **options)
 
 
 def _in_one_order(
@@ -325,7 +359,7 @@ def _in_one_order(
     """
     ids = {name: table.ids for name, table in tables.items()}
     if config.align.method == "clear":
-        positions = match_ids(ids)
+        positions = match_ids(ids, config.align)
     else:
         settings = config.align if training else replace(config.align, smallest=1)
         policies = {name: config.policy_of(name) for name in ids} if training else None
@@ -335,8 +369,8 @@ def _in_one_order(
             )
         except MissingLibrary as error:
             raise MissingLibrary(
-                f"{error} Or write `align: {{method: clear}}`, where one person holds all tables "
-                f"anyway."
+                f"{error} Or write `align: {{method: clear}}`, or leave `align` out, where one "
+                f"person holds all tables anyway."
             ) from error
     return {name: table.take(positions[name]) for name, table in tables.items()}
 
@@ -354,10 +388,10 @@ def table_features(tables: Mapping[str, Table]) -> dict[str, Features]:
     return {name: table.features() for name, table in tables.items() if table.columns}
 
 
-def _instead(party: str, paths: Mapping[str, Path]) -> Path:
-    if party not in paths:
+def _instead(party: str, sources: Mapping[str, Source]) -> Source:
+    if party not in sources:
         raise SettingsError(f"Expected a table of new rows for party '{party}' but got none.")
-    return paths[party]
+    return sources[party]
 
 
 def _with_columns(config: RunConfig, tables: Mapping[str, Table]) -> RunConfig:
