@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel import auditing, erasure
-from unlabel.audit import MEASURES, Verdict, compare, look
-from unlabel.audit.gate import judge, level_of
-from unlabel.cli.audit import headline
-from unlabel.cli.certificate import CERTIFICATE, certify
 from unlabel.cli.output import (
     Json,
     make_table,
@@ -28,15 +22,15 @@ from unlabel.cli.output import (
     to_svg,
 )
 from unlabel.cli.progress import ProgressBar, StepBar
-from unlabel.cli.report import REPORT, write_report
-from unlabel.data import Features
-from unlabel.federation import Federation
 from unlabel.files import write_atomically
-from unlabel.models import ModelSettings
-from unlabel.party import PassiveParty
-from unlabel.report.verify import verify
-from unlabel.train import Holdings, RunConfig, TrainSettings, assemble, load_holdings
 from unlabel.words import amount
+
+if TYPE_CHECKING:
+    from unlabel.audit import Verdict
+    from unlabel.data import Features
+    from unlabel.federation import Federation
+    from unlabel.party import PassiveParty
+    from unlabel.train import Holdings
 
 EPOCHS = 15
 FORGOTTEN = 3
@@ -75,6 +69,12 @@ def demo(
     embeddings and gradients. Then they forget one digit; an audit judges that beside models
     retrained without it, and every party signs what it did.
     """
+    import torch
+
+    from unlabel.federation import Federation
+    from unlabel.models import ModelSettings
+    from unlabel.train import RunConfig, TrainSettings, load_holdings
+
     torch.set_num_threads(1)  # models this small only wait for a second one
     config = RunConfig(
         data="digits",
@@ -113,6 +113,9 @@ def demo(
 
 def _train_alone(holdings: Holdings, name: str) -> float:
     """Return the accuracy the label holder reaches with one party's half only."""
+    from unlabel.federation import Federation
+    from unlabel.train import assemble
+
     features: dict[str, Features] = {name: holdings.features[name]}
     own = replace(holdings, features=features)
     active, passives = assemble(own)
@@ -123,6 +126,9 @@ def _train_alone(holdings: Holdings, name: str) -> float:
 
 def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]:
     """Forget a digit in depth, take that back, forget it in hiding and for good; judge both."""
+    from unlabel import auditing, erasure
+    from unlabel.audit import MEASURES, compare, look
+
     messages.print(f"forgetting the digit {FORGOTTEN}: deep")
     outcome = federation.forget([FORGOTTEN], method="deep", key=KEY)
     deep = look(federation.active, federation.holdings.rows, federation.labels)
@@ -154,6 +160,8 @@ def _model(
     name: str, values: Mapping[str, Mapping[str, Any]], federation: Federation
 ) -> dict[str, Any]:
     """Return the figures of one model, and the level it reaches beside the retrained ones."""
+    from unlabel.audit.gate import judge, level_of
+
     found: dict[str, Any] = {
         column: values[measure][name]["value"] for column, measure in COLUMNS.items()
     }
@@ -167,6 +175,11 @@ def _model(
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:
     """Write the report and the certificate, and check the certificate as an outsider would."""
+    from unlabel.cli.certificate import CERTIFICATE, certify
+    from unlabel.cli.report import REPORT, write_report
+    from unlabel.federation import Federation
+    from unlabel.report.verify import verify
+
     write_report(out, out / REPORT)
     certify(federation, out)
     checks = verify(
@@ -199,6 +212,10 @@ def _page(
     models: dict[str, dict[str, Any]],
     out: Path,
 ) -> Group:
+    from unlabel.cli.audit import headline
+    from unlabel.cli.certificate import CERTIFICATE
+    from unlabel.cli.report import REPORT
+
     who = [["who trains", "test accuracy"]]
     who += [[f"label holder + {name} half", percent(accuracy)] for name, accuracy in alone.items()]
     who.append(["[bold]label holder + left half + right half[/]", f"[bold]{percent(together)}[/]"])
