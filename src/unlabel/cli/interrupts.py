@@ -14,6 +14,7 @@ from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
     from unlabel.federation import Federation
+    from unlabel.party import ActiveParty, PassiveParty
 
 #: Exit status of a command that was interrupted: 128 + SIGINT, as shells have it.
 STATUS = 130
@@ -104,7 +105,7 @@ def standing(federation: Federation, name: str) -> Callable[[], str]:
                 f"Interrupted half-way; run `unlabel recover {name}`, which finishes or drops "
                 f"what was begun."
             )
-        if before is not None and _files(federation) == before:
+        if _files(federation) == before:
             return UNCHANGED
         if request:
             return (
@@ -142,20 +143,18 @@ def _mark(path: Path) -> tuple[int, int] | None:
     return about.st_ino, about.st_mtime_ns
 
 
-def _files(federation: Federation) -> dict[str, object] | None:
-    """Return the versions, the staged versions and the ledger of every party in this process.
+def _files(federation: Federation) -> dict[str, object]:
+    """Return the versions and the staged versions of every party in this process.
 
     They are read from the disk: to ask would be one message more in the parties' transcripts.
     """
-    found: dict[str, object] = {}
-    try:
-        for name, party in {"active": federation.active, **federation.passives}.items():
-            if party.store is not None and party.ledger is not None:
-                staged = party.store.staged.versions()
-                found[name] = (party.store.versions(), staged, party.ledger.head())
-    except UnlabelError:  # whoever needs the ledger names what is wrong with it
-        return None
-    return found
+    parties: dict[str, ActiveParty | PassiveParty] = {"active": federation.active}
+    parties.update(federation.passives)
+    return {
+        name: (party.store.versions(), party.store.staged.versions())
+        for name, party in parties.items()
+        if party.store is not None
+    }
 
 
 def _agreed(federation: Federation) -> str | None:

@@ -11,10 +11,11 @@ A request that is silent (nothing that others see or keep depends on it) is drop
 which it would be kept: the active party keeps its old models once more as the next version, which
 decides, and the others are told to commit the weights they had all along.
 
-A crash leaves one of four traces, and `recover` finishes what was decided:
+A crash leaves one of five traces, and `recover` finishes what was decided:
     the active party has a version that another lacks       the commit, or silent drop, goes on
     the active party has staged what it noted as dropped    the rollback goes on
     a party has staged what the active party has not        that is rolled back
+    the active party has staged what another has not        that is rolled back
     the active party has staged what all others have too    nothing was decided; it waits
 """
 
@@ -43,6 +44,7 @@ CONTROL = "This request is a control that forgets nothing, so it cannot be commi
 #: Where the active party notes what it knew of a request when it decided to commit it.
 DECISION = "decision.json"
 NOTHING = "No request is staged; run `unlabel forget` first."
+INTERRUPTED = "A request was interrupted; run `unlabel recover` on the run first."
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class Transaction:
         """Raise where a request is staged with anybody, or was while a crash interrupted it."""
         self.expect_none()
         if any(stands.staged for stands in self.standing().values()):
-            raise ForgetError("A request was interrupted; run `unlabel recover` on the run first.")
+            raise ForgetError(INTERRUPTED)
 
     def expect_together(self) -> None:
         """Raise where a decision was interrupted; the active party notes a commit last."""
@@ -134,23 +136,29 @@ class Transaction:
         digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of request {request.id}.")
-        self.store.staged.save(
-            version,
-            self.active.model_state(),
-            {
-                **facts,
-                "progress": _continued(facts.get("progress"), version),
-                "parties": digests,
-                "request": request.id,
-                "control": control,
-                "still_known": still_known,
-                "silent": silent,
-                "dropped": False,
-                "about": about or {},
-                "note": request.own_note(method),
-                "forgotten": asdict(gone),
-            },
-        )
+        try:
+            self.store.staged.save(
+                version,
+                self.active.model_state(),
+                {
+                    **facts,
+                    "progress": _continued(facts.get("progress"), version),
+                    "parties": digests,
+                    "request": request.id,
+                    "control": control,
+                    "still_known": still_known,
+                    "silent": silent,
+                    "dropped": False,
+                    "about": about or {},
+                    "note": request.own_note(method),
+                    "forgotten": asdict(gone),
+                },
+            )
+        except BaseException:
+            # Whoever gives the request up takes it back from the others: none may be left alone
+            # with it, for a commit of that could never come to its end.
+            self.store.staged.keep(())
+            raise
 
     def commit(
         self,
@@ -219,6 +227,8 @@ class Transaction:
             raise ForgetError(NOTHING)
         if request is not None and facts["request"] != request:
             raise ForgetError(f"Request {request} was decided on; {facts['request']} is staged.")
+        if any(stands.staged != facts["request"] for stands in self.standing().values()):
+            raise ForgetError(INTERRUPTED)
         return facts
 
     def rollback(self, request: str | None = None) -> str:
@@ -306,12 +316,16 @@ class Transaction:
             # Everybody has the version, but a ledger's line may be missing; saying it again
             # changes nothing.
             self._finish_commit(own[-1])
+        dropped: list[str] = []
         waiting = self.staged()
         if waiting is not None and self._noted("rollback", waiting["request"]):
             self._drop(waiting["request"])
             waiting = None
+        if waiting and any(s.staged != waiting["request"] for s in standing.values()):
+            dropped.append(str(waiting["request"]))
+            self._drop(waiting["request"])
+            waiting = None
         kept = str(waiting["request"]) if waiting else ""
-        dropped = []
         for party, stands in standing.items():
             if stands.staged and stands.staged != kept:
                 self.active.transport.tell({party: Rollback(0, stands.staged)})
@@ -321,6 +335,10 @@ class Transaction:
             return f"rolled back request {dropped[0]}"
         if kept:
             return f"request {kept} is staged and waits for commit or rollback"
+        newest = own[-1] if own else 0
+        if any(version > newest for stands in standing.values() for version in stands.versions):
+            # The active party writes a version of training last, and lacks it.
+            return "no request was interrupted, but a training: go on with `unlabel train --resume`"
         return "nothing to recover"
 
     def _drop_strays(self, kept: str) -> None:

@@ -87,9 +87,17 @@ def stage(party: PassiveParty, message: Stage) -> Message:
         note = json.loads(message.note)
     except (ValueError, RecursionError) as error:
         raise PartyRefused("the note of a request must be JSON.") from error
+    if not _is_flat(note):
+        raise PartyRefused(
+            "the note of a request must be plain values, and lists of them, by name."
+        )
     versions = store.versions()
-    if not _is_flat(note) or message.version <= max(versions, default=0):
-        raise PartyRefused("a request is staged with a note, as a version newer than all others.")
+    newest = max(versions, default=0)
+    if message.version <= newest:
+        raise PartyRefused(
+            f"a request is staged as a version newer than all others, and it has version {newest} "
+            f"already; where a training was interrupted, finish it first (unlabel train --resume)."
+        )
     if len(versions) >= party.guard.policy.max_versions:
         raise PartyRefused(
             f"it keeps {party.guard.policy.max_versions} versions at most; purge first."
