@@ -1,5 +1,5 @@
 """`python -m unlabel` is the command `unlabel`."""
 
-from unlabel.cli import program
+from unlabel.cli.start import program
 
 program()

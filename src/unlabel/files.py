@@ -44,7 +44,7 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
                 os.fsync(file.fileno())
             draft.replace(path)
             sync_folder(path.parent)
-        except OSError:
+        except BaseException:  # also where a person interrupts it
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise

@@ -19,8 +19,8 @@ import pandas as pd
 import pytest
 import torch
 
-from unlabel.cli import main
 from unlabel.cli.exits import ERROR, NOT_PASSED
+from unlabel.cli.main import main
 
 QUICK = ("--data", "digits", "--model", "mlp", "--epochs", "1")
 
@@ -86,7 +86,7 @@ def in_shell(*words: object, cwd: Path, file_limit: int | None = None) -> Outcom
     if file_limit is not None:
         # Python ignores the signal of the limit, so that the write fails as on a full disk.
         limited = (
-            "import resource; from unlabel.cli import main; "
+            "import resource; from unlabel.cli.main import main; "
             f"resource.setrlimit(resource.RLIMIT_FSIZE, ({file_limit}, {file_limit})); main()"
         )
         command = [sys.executable, "-c", limited, *map(str, words)]

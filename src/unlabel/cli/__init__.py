@@ -1,5 +1,5 @@
 """The command line: one verb a file."""
 
-from unlabel.cli.main import app, main, program
+from unlabel.cli.start import program
 
-__all__ = ["app", "main", "program"]
+__all__ = ["program"]

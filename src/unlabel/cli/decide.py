@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from unlabel.cli.interrupts import on_interrupt
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.target import Kit, Run, Target
 
@@ -45,7 +46,8 @@ def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> Non
 def purge(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Remove what stems from before the last commit: checkpoints, curves, transcripts."""
     target = Target.of(run, federation)
-    with target.open() as opened:
+    again = f"Interrupted; run it again: unlabel purge {target}"
+    with target.open() as opened, on_interrupt(again):
         version = opened.purge()
     _say(
         {"version": version, "purged": True},

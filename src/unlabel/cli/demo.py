@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import torch
 import typer
 from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel.audit import MEASURES, Measurement, Verdict, compare, look
-from unlabel.audit.gate import judge, level_of
-from unlabel.cli.audit import headline
 from unlabel.cli.output import (
     Json,
     make_table,
@@ -26,16 +22,15 @@ from unlabel.cli.output import (
     to_svg,
 )
 from unlabel.cli.progress import ProgressBar, StepBar
-from unlabel.data import Features
-from unlabel.federation import Federation
 from unlabel.files import write_atomically
-from unlabel.forget import ForgetSettings
-from unlabel.models import ModelSettings
-from unlabel.party import PassiveParty
-from unlabel.report.service import CERTIFICATE, REPORT
-from unlabel.train import Holdings, RunConfig, TrainSettings, load_holdings
-from unlabel.verification import verify
 from unlabel.words import amount
+
+if TYPE_CHECKING:
+    from unlabel.audit import Measurement, Verdict
+    from unlabel.data import Features
+    from unlabel.federation import Federation
+    from unlabel.party import PassiveParty
+    from unlabel.train import Holdings
 
 EPOCHS = 15
 FORGOTTEN = 3
@@ -74,6 +69,12 @@ def demo(
     embeddings and gradients. Then they forget one digit; an audit judges that beside models
     retrained without it, and every party signs what it did.
     """
+    import torch
+
+    from unlabel.federation import Federation
+    from unlabel.models import ModelSettings
+    from unlabel.train import RunConfig, TrainSettings, load_holdings
+
     torch.set_num_threads(1)  # models this small only wait for a second one
     config = RunConfig(
         data="digits",
@@ -112,6 +113,8 @@ def demo(
 
 def _train_alone(holdings: Holdings, name: str) -> float:
     """Return the accuracy the label holder reaches with one party's half only."""
+    from unlabel.federation import Federation
+
     features: dict[str, Features] = {name: holdings.features[name]}
     federation = Federation.of(replace(holdings, features=features))
     federation.train(watchers=[ProgressBar(messages, f"{name} alone")])
@@ -120,6 +123,9 @@ def _train_alone(holdings: Holdings, name: str) -> float:
 
 def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]:
     """Forget a digit in depth, take that back, forget it in hiding and for good; judge both."""
+    from unlabel.audit import MEASURES, compare, look
+    from unlabel.forget import ForgetSettings
+
     messages.print(f"forgetting the digit {FORGOTTEN}: deep")
     outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(method="deep", key=KEY))
     deep = look(federation.active, federation.holdings.rows, federation.labels)
@@ -152,6 +158,8 @@ def _model(
     name: str, measures: Mapping[str, Measurement], federation: Federation
 ) -> dict[str, Any]:
     """Return the figures of one model, and the level it reaches beside the retrained ones."""
+    from unlabel.audit.gate import judge, level_of
+
     found: dict[str, Any] = {
         column: measures[measure].values[name].value for column, measure in COLUMNS.items()
     }
@@ -166,6 +174,9 @@ def _model(
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:
     """Write the report and the certificate, and check the certificate as an outsider would."""
+    from unlabel.report.service import CERTIFICATE, REPORT
+    from unlabel.verification import verify
+
     federation.report()
     federation.certificate()
     checks = verify(out / CERTIFICATE, run=out)
@@ -191,6 +202,9 @@ def _page(
     models: dict[str, dict[str, Any]],
     out: Path,
 ) -> Group:
+    from unlabel.cli.audit import headline
+    from unlabel.report.service import CERTIFICATE, REPORT
+
     who = [["who trains", "test accuracy"]]
     who += [[f"label holder + {name} half", percent(accuracy)] for name, accuracy in alone.items()]
     who.append(["[bold]label holder + left half + right half[/]", f"[bold]{percent(together)}[/]"])

@@ -23,6 +23,7 @@ def evaluate(
     """Show the accuracy of a run, label by label, and what is mistaken for what."""
     target = Target.of(run, federation)
     with target.open(device=device) as opened:
+        target.note_unfinished(opened)
         found = opened.evaluate(part)
     by_label = dict(zip(opened.labels, found.per_label_accuracy, strict=True))
     gone = opened.forgotten.labels

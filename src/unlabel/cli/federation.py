@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unlabel.cli.federation_demo import demo
 from unlabel.cli.output import Json, messages, print_json, print_table
-from unlabel.configfile import plain_settings
-from unlabel.data import ACTIVE
 from unlabel.errors import RunError
-from unlabel.operate.certificates import moment, organisation, read_certificate
-from unlabel.operate.kit import Kit
-from unlabel.operate.provision import AUTHORITY, provision
-from unlabel.operate.renew import install as put_in_place
-from unlabel.operate.renew import renew as certify
-from unlabel.operate.renew import request as ask
-from unlabel.operate.rules import describe_rules
-from unlabel.signing import KEY as SIGNING_KEY
-from unlabel.signing import Signer
+
+if TYPE_CHECKING:
+    from unlabel.operate.kit import Kit
 
 app = typer.Typer(help="Set a federation of organisations up.", no_args_is_help=True)
 
@@ -44,6 +36,9 @@ def init(
     json: Json = False,
 ) -> None:
     """Make a kit for every party, each with its own certificate and key."""
+    from unlabel.data import ACTIVE
+    from unlabel.operate.provision import AUTHORITY, provision
+
     found = provision(file, out, zipped=zipped)
     if json:
         print_json({"kits": {name: str(path) for name, path in found.items()}})
@@ -61,6 +56,13 @@ def init(
 @app.command()
 def show(kit: KitFolder, json: Json = False) -> None:
     """Show whose kit it is, where the parties meet, which models, what is allowed, until when."""
+    from unlabel.configfile import plain_settings
+    from unlabel.operate.certificates import moment, organisation, read_certificate
+    from unlabel.operate.kit import Kit
+    from unlabel.operate.rules import describe_rules
+    from unlabel.signing import KEY as SIGNING_KEY
+    from unlabel.signing import Signer
+
     found = Kit.read(kit)
     problem = None
     try:
@@ -130,6 +132,9 @@ def request(
     json: Json = False,
 ) -> None:
     """Make new keys, which stay in the kit, and a request to have them certified."""
+    from unlabel.operate.kit import Kit
+    from unlabel.operate.renew import request as ask
+
     found = Kit.read(kit)
     ask(found, out)
     if json:
@@ -154,6 +159,9 @@ def renew(
     json: Json = False,
 ) -> None:
     """Certify a party anew, before its certificate ends."""
+    from unlabel.operate.certificates import moment
+    from unlabel.operate.renew import renew as certify
+
     made = certify(authority, party, out, days=days, asked=asked)
     until = min(certificate.not_valid_after_utc for certificate in made.certificates.values())
     if json:
@@ -175,6 +183,9 @@ def install(
     json: Json = False,
 ) -> None:
     """Put a renewed certificate in place; it holds from the party's next start."""
+    from unlabel.operate.kit import Kit
+    from unlabel.operate.renew import install as put_in_place
+
     found = Kit.read(kit)
     files = put_in_place(found, file)
     if json:

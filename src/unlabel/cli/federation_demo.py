@@ -16,25 +16,20 @@ from pathlib import Path
 from typing import IO, Annotated, Any, NoReturn
 
 import typer
-import yaml
 from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from unlabel.cli.interrupts import on_interrupt
 from unlabel.cli.output import Json, make_table, messages, print_json, results
-from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.files import write_atomically, writing
-from unlabel.operate.example import TABLES, settings, write_tables
-from unlabel.operate.kit import Kit
-from unlabel.operate.neighbours import Neighbours, free_port
-from unlabel.report.service import CERTIFICATE, REPORT
-from unlabel.signing import Signer
 
 FORGOTTEN = "3"
 EPOCHS = 10
 KITS, SETTINGS, KEYS = Path("kits"), "federation.yaml", "keys.yaml"
-RUN = KITS / ACTIVE / "state" / "run"
+RUN = KITS / "active" / "state" / "run"
+INTERRUPTED = "Interrupted; the parties have stopped, and the same command starts over."
 
 
 def demo(
@@ -50,12 +45,16 @@ def demo(
     all of them have, train, forget a digit, and sign what they did. Every command is shown before
     it runs.
     """
+    from unlabel.operate.example import settings, write_tables
+    from unlabel.operate.neighbours import free_port
+    from unlabel.report.service import CERTIFICATE, REPORT
+
     began = time.monotonic()
     _make_room(out)
     common = write_tables(out)
     write_atomically(out / SETTINGS, settings(free_port(), epochs=EPOCHS).encode())
     stage = Stage(out.resolve(), sys.stderr if json else None)
-    with _ending_on_request():
+    with on_interrupt(INTERRUPTED), _ending_on_request():
         _play(stage)
     signed = plain_json.loads((out / RUN / CERTIFICATE).read_bytes())["certificate"]
     found = {
@@ -78,6 +77,14 @@ def demo(
 
 def _play(stage: Stage) -> None:
     """Give the commands one after the other; the parties serve as long as they are needed."""
+    import yaml
+
+    from unlabel.data import ACTIVE
+    from unlabel.operate.example import TABLES
+    from unlabel.operate.kit import Kit
+    from unlabel.report.service import CERTIFICATE
+    from unlabel.signing import Signer
+
     kits = {name: KITS / name for name in TABLES}
     at_active = ("--federation", kits[ACTIVE])
     stage.say("One person sets the federation up, and hands each organisation its kit.")
@@ -143,6 +150,9 @@ class Stage:
     @contextmanager
     def parties(self, kits: dict[str, Path]) -> Iterator[None]:
         """Start the parties, and stop them afterwards, whatever happens."""
+        from unlabel.operate.example import TABLES
+        from unlabel.operate.neighbours import Neighbours
+
         for name, kit in kits.items():
             after = f" > {KITS}/{name}.log &"
             self.show("party", "start", kit, "--data", TABLES[name], "--plain", after=after)
@@ -174,6 +184,9 @@ def _ending_on_request() -> Iterator[None]:
 
 def _make_room(out: Path) -> None:
     """Remove what an earlier demonstration left, and nothing else."""
+    from unlabel.operate.example import TABLES
+    from unlabel.operate.kit import Kit
+
     if not out.exists():
         return
     own = {SETTINGS, KEYS, str(KITS), *TABLES.values()}

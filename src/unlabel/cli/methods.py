@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unlabel.cli.output import Json, print_json, print_table
-from unlabel.forget import METHODS
-from unlabel.forget.method import settings_of
+
+if TYPE_CHECKING:
+    from unlabel.forget import Method
 
 
 def methods(json: Json = False) -> None:
     """List the methods of forgetting, what each needs, and what it tells the partners."""
-    found = [_facts(name) for name in METHODS.names()]
+    from unlabel.forget import METHODS
+
+    found = [_facts(name, METHODS.get(name)()) for name in METHODS.names()]
     if json:
         print_json({"methods": found})
         return
@@ -22,8 +25,9 @@ def methods(json: Json = False) -> None:
     print_table("Methods", rows, lines=True)
 
 
-def _facts(name: str) -> dict[str, Any]:
-    method = METHODS.get(name)()
+def _facts(name: str, method: Method) -> dict[str, Any]:
+    from unlabel.forget.method import settings_of
+
     told = method.tells()
     return {
         "name": name,

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
@@ -16,20 +16,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from unlabel.align.normal import normalise_all
-from unlabel.align.psi import library
 from unlabel.cli.output import messages
 from unlabel.errors import RunError
-from unlabel.operate.asked import Asked
-from unlabel.operate.connect import keep_table, table_of
-from unlabel.operate.engine import Engine
-from unlabel.operate.house import engine_of, open_house, settled_encoding
-from unlabel.operate.kit import Kit
-from unlabel.operate.logs import logging_to
-from unlabel.operate.office import Office
-from unlabel.operate.readiness import serving
-from unlabel.party import Policy
-from unlabel.train.loading import read_active
+
+if TYPE_CHECKING:
+    from unlabel.operate.asked import Asked
+    from unlabel.operate.engine import Engine
+    from unlabel.operate.kit import Kit
+    from unlabel.operate.office import Office
+    from unlabel.party import Policy
 
 app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
 
@@ -53,6 +48,10 @@ def start(
     ] = False,
 ) -> None:
     """Take part in a federation: show the policy, then serve what it allows until interrupted."""
+    from unlabel.operate.connect import table_of
+    from unlabel.operate.kit import Kit
+    from unlabel.operate.logs import logging_to
+
     opened = Kit.open(kit)
     with opened.lock(), logging_to(opened.logs / "party.log"):
         table = data.resolve() if data is not None else table_of(opened)
@@ -64,6 +63,13 @@ def start(
 
 def _start_active(kit: Kit, table: Path) -> None:
     """Run the engine's server; what commands do is shown where they are given."""
+    from unlabel.align.normal import normalise_all
+    from unlabel.align.psi import library
+    from unlabel.operate.connect import keep_table
+    from unlabel.operate.house import engine_of, settled_encoding
+    from unlabel.operate.readiness import serving
+    from unlabel.train.loading import read_active
+
     library()
     active = kit.run_config(table).active
     assert active is not None
@@ -84,6 +90,11 @@ def _start_active(kit: Kit, table: Path) -> None:
 
 def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
     """Serve a passive party, and show what it is asked."""
+    from unlabel.operate.connect import keep_table
+    from unlabel.operate.house import engine_of, open_house
+    from unlabel.operate.office import Office
+    from unlabel.operate.readiness import serving
+
     house = open_house(kit, table)
     keep_table(kit, table)
     messages.print(policy_table(kit.name, kit.policy))

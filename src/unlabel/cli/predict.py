@@ -45,6 +45,7 @@ def predict(
     tables = _parse_tables(table or [])
     # A list of the run's own people is no answer in need, for which fewer parties would do.
     with target.open(device=device, fewer=part == "test") as opened:
+        target.note_unfinished(opened)
         found = opened.predict(tables=tables, data=data, part=part)
     if out is not None:
         write_atomically(out, _to_csv(found).encode())

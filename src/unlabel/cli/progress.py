@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -15,9 +16,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
-from torch import Tensor
 
-from unlabel.train import Epoch, Watcher
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from unlabel.train import Epoch, Watcher
+else:
+    # A bar has all methods of a watcher itself; to inherit none would cost the import of PyTorch.
+    Watcher = object
 
 #: Seconds between two looks at the loss; each look may wait for the device.
 LOOK = 0.25

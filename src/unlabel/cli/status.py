@@ -52,7 +52,7 @@ def status(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     note = "all parties agree" if found.together else differ
     print_table(f"Forgotten: {', '.join(found.forgotten_labels) or 'no label'}", rows, note)
     if found.unfinished:
-        messages.print(f"{found.unfinished}. Next: unlabel train --resume --out {target.folder}")
+        messages.print(f"{found.unfinished}. Next: {target.resume()}", soft_wrap=True)
 
 
 def ledger(

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 import unlabel as ul
+from unlabel.cli.interrupts import UNCHANGED, on_interrupt, standing
 from unlabel.cli.output import messages
 from unlabel.cli.progress import StepBar
 from unlabel.errors import RunError, SettingsError
@@ -69,9 +70,12 @@ class Target:
         fewer  go on without parties that are down, where all agreed to that
         """
         if self.kit is None:
-            yield ul.Federation.open(
-                self.folder, resume=resume, recovering=recovering, record=record, device=device
-            )
+            with on_interrupt(UNCHANGED):
+                opened = ul.Federation.open(
+                    self.folder, resume=resume, recovering=recovering, record=record, device=device
+                )
+            with on_interrupt(standing(opened, str(self))):
+                yield opened
             return
         if device:
             raise SettingsError("In a federation each party sets its own `device` in party.yaml.")
@@ -88,7 +92,24 @@ class Target:
                 )
             )
             bar.close()
-            yield federation
+            with on_interrupt(standing(federation, str(self))):
+                yield federation
+
+    def resume(self) -> str:
+        """Return the command that goes on with the training of the run."""
+        if self.kit is not None:
+            return f"unlabel train --federation {self.kit}"
+        return f"unlabel train --resume --out {self.folder}"
+
+    def note_unfinished(self, federation: ul.Federation) -> None:
+        """Say where the model is one whose training was interrupted."""
+        from unlabel.train.unfinished import unfinished_note
+
+        if federation.version is not None:
+            facts = federation.active.versions.facts(federation.version)
+            note = unfinished_note(facts, self.resume())
+            if note:
+                messages.print(f"Note: {note}", soft_wrap=True)
 
     def parties(self) -> tuple[str, ...]:
         """Return the parties whose subfolders lie in the run's folder."""

@@ -9,6 +9,7 @@ import typer
 
 import unlabel as ul
 from unlabel.cli.deprecated import old_flag
+from unlabel.cli.interrupts import on_interrupt, training
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
 from unlabel.cli.progress import ProgressBar, StepBar
 from unlabel.cli.target import Kit, Target
@@ -186,11 +187,13 @@ def train(
         _train_far(federation, config, {**given, **flags}, out, disclose=disclose, json=json)
         return
     run = out or _default_run(config, data)
-    made = open_or_create(config, given, run, resume=resume, overwrite=overwrite, record=record)
-    for note in made.notes:
-        messages.print(f"Note: {note}", soft_wrap=True)
-    progress = made.train(watchers=[ProgressBar(messages)], allow_disclosure=disclose)
-    _show(made, progress, made.evaluate(), Target(run), json=json)
+    again = Target(run).resume()
+    with on_interrupt(training(run, again, resumed=resume)):
+        made = open_or_create(config, given, run, resume=resume, overwrite=overwrite, record=record)
+        for note in made.notes:
+            messages.print(f"Note: {note}", soft_wrap=True)
+        progress = made.train(watchers=[ProgressBar(messages)], allow_disclosure=disclose)
+        _show(made, progress, made.evaluate(), Target(run), json=json)
 
 
 def _train_far(
@@ -209,7 +212,10 @@ def _train_far(
             "out."
         )
     target = Target.of(None, kit)
-    with target.open(resume=True) as opened:
+    with (
+        target.open(resume=True) as opened,
+        on_interrupt(training(target.folder, target.resume(), resumed=True)),
+    ):
         progress = opened.train(watchers=[ProgressBar(messages)], allow_disclosure=disclose)
         found = opened.evaluate()
     _show(opened, progress, found, target, json=json)

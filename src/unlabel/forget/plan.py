@@ -21,7 +21,7 @@ from unlabel.forget.settings import ForgetSettings
 from unlabel.forget.transaction import Transaction
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
-from unlabel.train.unfinished import unfinished
+from unlabel.train.unfinished import expect_finished
 
 
 def plan(
@@ -88,12 +88,8 @@ def _expect_ready(run: Run, settings: ForgetSettings) -> None:
     transaction.expect_settled()
     if run.version is None:
         raise ForgetError("Nothing was trained yet, so there is nothing to forget; train first.")
-    stopped = unfinished(run.active.versions.facts(run.version))
-    if stopped and not settings.allow_unfinished:
-        raise ForgetError(
-            f"{stopped}; finish it with `unlabel train --resume`, or add --allow-unfinished to "
-            f"forget in the model as it is."
-        )
+    if not settings.allow_unfinished:
+        expect_finished(run.active.versions.facts(run.version), "unlabel train --resume")
 
 
 def _request(

@@ -11,10 +11,11 @@ A request that is silent (nothing that others see or keep depends on it) is drop
 which it would be kept: the active party keeps its old models once more as the next version, which
 decides, and the others are told to commit the weights they had all along.
 
-A crash leaves one of four traces, and `recover` finishes what was decided:
+A crash leaves one of five traces, and `recover` finishes what was decided:
     the active party has a version that another lacks       the commit, or silent drop, goes on
     the active party has staged what it noted as dropped    the rollback goes on
     a party has staged what the active party has not        that is rolled back
+    the active party has staged what another has not        that is rolled back
     the active party has staged what all others have too    nothing was decided; it waits
 """
 
@@ -44,6 +45,7 @@ CONTROL = "This request is a control that forgets nothing, so it cannot be commi
 #: Where the active party notes what it knew of a request when it decided to commit it.
 DECISION = "decision.json"
 NOTHING = "No request is staged; run `unlabel forget` first."
+INTERRUPTED = "A request was interrupted; run `unlabel recover` on the run first."
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Transaction:
         """Raise where a request is staged with anybody, or was while a crash interrupted it."""
         self.expect_none()
         if any(stands.staged for stands in self.standing().values()):
-            raise ForgetError("A request was interrupted; run `unlabel recover` on the run first.")
+            raise ForgetError(INTERRUPTED)
 
     def expect_together(self) -> None:
         """Raise where a decision was interrupted; the active party notes a commit last."""
@@ -150,7 +152,13 @@ class Transaction:
             conduct=conduct or Conduct(),
         )
         staged = replace(_continued(facts, version), parties=digests, request=made, forgotten=gone)
-        self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
+        try:
+            self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
+        except BaseException:
+            # Whoever gives the request up takes it back from the others: none may be left alone
+            # with it, for a commit of that could never come to its end.
+            self.store.staged.keep(())
+            raise
 
     def commit(
         self,
@@ -219,6 +227,8 @@ class Transaction:
             raise ForgetError(NOTHING)
         if request is not None and waiting.id != request:
             raise ForgetError(f"Request {request} was decided on; {waiting.id} is staged.")
+        if any(stands.staged != waiting.id for stands in self.standing().values()):
+            raise ForgetError(INTERRUPTED)
         return waiting
 
     def rollback(self, request: str | None = None) -> str:
@@ -235,7 +245,8 @@ class Transaction:
     def _drop_silently(self, request: RequestFacts) -> None:
         """Drop a request in the words in which it would be kept: others commit what they had.
 
-        Not a message is sent before that: a return to the old version would give it away.
+        No message but those before a commit is sent: a return to the old version would give it
+        away.
         """
         staged = self.staged_version()
         assert staged is not None
@@ -301,12 +312,16 @@ class Transaction:
             # Everybody has the version, but a ledger's line may be missing; saying it again
             # changes nothing.
             self._finish_commit(own[-1])
+        dropped: list[str] = []
         waiting = self.staged()
         if waiting is not None and self._noted("rollback", waiting.id):
             self._drop(waiting.id)
             waiting = None
+        if waiting and any(s.staged != waiting.id for s in standing.values()):
+            dropped.append(waiting.id)
+            self._drop(waiting.id)
+            waiting = None
         kept = waiting.id if waiting else ""
-        dropped = []
         for party, stands in standing.items():
             if stands.staged and stands.staged != kept:
                 self.active.transport.tell({party: Rollback(0, stands.staged)})
@@ -316,6 +331,10 @@ class Transaction:
             return f"rolled back request {dropped[0]}"
         if kept:
             return f"request {kept} is staged and waits for commit or rollback"
+        newest = own[-1] if own else 0
+        if any(version > newest for stands in standing.values() for version in stands.versions):
+            # The active party writes a version of training last, and lacks it.
+            return "no request was interrupted, but a training: go on with `unlabel train --resume`"
         return "nothing to recover"
 
     def _drop_strays(self, kept: str) -> None:

@@ -93,10 +93,18 @@ def stage(party: PassiveParty, message: Stage) -> Message:
         note = json.loads(message.note)
     except (ValueError, RecursionError) as error:
         raise PartyRefused("the note of a request must be JSON.", "wrong-request") from error
-    versions = store.versions()
-    if not _is_flat(note) or message.version <= max(versions, default=0):
+    if not _is_flat(note):
         raise PartyRefused(
-            "a request is staged with a note, as a version newer than all others.", "wrong-request"
+            "the note of a request must be plain values, and lists of them, by name.",
+            "wrong-request",
+        )
+    versions = store.versions()
+    newest = max(versions, default=0)
+    if message.version <= newest:
+        raise PartyRefused(
+            f"a request is staged as a version newer than all others, and it has version {newest} "
+            f"already; where a training was interrupted, finish it first (unlabel train --resume).",
+            "wrong-request",
         )
     if len(versions) >= party.guard.policy.max_versions:
         raise PartyRefused(
