@@ -215,7 +215,7 @@ TABLE_CHANGES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]
     "no overlap": (
         "host",
         lambda frame: frame.assign(id="x" + frame["id"]),
-        "The tables of 'active', 'host' have no id in common; check that the id columns hold",
+        "have no id in common: 'host' has none of the 540 ids of 'active', such as '000'; check",
     ),
     "text feature": (
         "host",
@@ -257,7 +257,7 @@ def test_a_bad_table_is_named_with_what_to_do(tables: Tables, case: str) -> None
     [
         (None, "There is no table at"),
         (b"", "host.csv' cannot be read: No columns to parse"),
-        (b"id,a\n\xff\xfe,1\n", "host.csv' cannot be read:"),
+        (b"id,a\n\xff\xfe,1\n", "host.csv' is not UTF-8 text: line 2 holds"),
         (b"id,a\n1,2\n3,4,5,6\n", "host.csv' cannot be read:"),
     ],
 )
