@@ -76,7 +76,9 @@ def allowed(part: str) -> set[str]:
     if part in COMMON:
         return COMMON
     if part in FRONT:
-        return {*COMMON, *FRONT, *ROOMS} - GUESTS
+        # `Federation.connect` makes the federation of parties that live elsewhere.
+        remote = {"operate"} if part == "federation" else set()
+        return {*COMMON, *FRONT, *ROOMS} - GUESTS | remote
     before = {*ROOMS[: ROOMS.index(part) + 1], *COMMON}
     return before | FRONT if part in GUESTS else before
 

@@ -19,7 +19,14 @@ from unlabel.data import ACTIVE, Features, Parties, Rows
 from unlabel.data.dataset import Array
 from unlabel.data.encoding import Missing
 from unlabel.defend import DefendSettings
-from unlabel.errors import CheckpointError, ForgetError, RunError, SettingsError, unknown
+from unlabel.errors import (
+    CheckpointError,
+    ForgetError,
+    RunError,
+    SettingsError,
+    UnlabelError,
+    unknown,
+)
 from unlabel.files import write_atomically
 from unlabel.forget import (
     ForgetSettings,
@@ -46,6 +53,7 @@ from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
 from unlabel.runfolder import (
     TemporaryFolder,
     expect_usable,
+    ledgers_in,
     read_config_of,
     start_folder,
     write_config,
@@ -413,17 +421,14 @@ class Federation:
                 "request was about; add --allow-disclosure if they may know."
             )
         Transaction(self.active).expect_none()
-        settings, watching = self.config.train, list(watchers)
-        if self.is_temporary:
-            # Nobody can resume it in another process, so it is kept once, at its end.
-            settings = replace(settings, save_every=settings.epochs)
-        else:
+        watching = list(watchers)
+        if not self.is_temporary:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
         progress = Training(
             self.active,
             self.holdings.rows_without(self.forgotten),
-            settings,
+            self.config.train,
             labels=len(self.labels),
             facts=self._facts(),
             watchers=watching,
@@ -523,7 +528,7 @@ class Federation:
         """Return the rows of a part of the run, which must have some."""
         parts = [field.name for field in fields(Rows)]
         if part not in parts:
-            raise SettingsError(unknown("part of the data", part, parts))
+            raise SettingsError(unknown("part", part, parts))
         rows: torch.Tensor = getattr(self.holdings.rows, part)
         if len(rows) == 0:
             raise SettingsError(f"This run has no {part} rows.")
@@ -643,7 +648,11 @@ class Federation:
                 return request
             return act()
 
-        return self.with_recovery(attempt)
+        decided = self.with_recovery(attempt)
+        if self.is_temporary:
+            # Nobody returns to older ones, and parties keep only a few; an audit compares two.
+            self.active.versions.keep(self.active.versions.common()[-2:])
+        return decided
 
     def purge(self) -> int:
         """Remove what stems from before the last commit, everywhere; return the version left."""
@@ -710,6 +719,26 @@ class Federation:
     def ledger(self) -> Mapping[str, list[LedgerEntry]]:
         """Return the parties' ledgers by name: of all in one process, else the active party's."""
         return read_ledgers(self.folder, self.passives)
+
+    @staticmethod
+    def report_of(folder: str | Path, path: str | Path | None = None) -> Report:
+        """Write the report of the run in a folder; no data and no model is opened for it."""
+        from unlabel.report.service import write_report
+
+        home, trouble = Path(folder), ""
+        parties: tuple[str, ...] = ()
+        if not home.is_dir():
+            raise RunError(f"There is no run folder '{home}'; name one that `unlabel train` made.")
+        try:
+            parties = ledgers_in(home)
+        except UnlabelError as error:
+            trouble = str(error)
+        return write_report(home, parties, None if path is None else Path(path), trouble)
+
+    @staticmethod
+    def ledger_of(folder: str | Path) -> Mapping[str, list[LedgerEntry]]:
+        """Return the ledgers in the folder of a run; no data and no model is opened for it."""
+        return read_ledgers(Path(folder), ledgers_in(Path(folder)))
 
     def report(self, path: str | Path | None = None) -> Report:
         """Write the last audit as one page for people, RUN/report.html by default."""

@@ -14,6 +14,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.files import write_atomically, writing
 from unlabel.train import RunConfig
@@ -105,3 +106,9 @@ def read_config_of(folder: Path) -> RunConfig:
     from unlabel.configfile import read_run_config
 
     return read_run_config(folder)
+
+
+def ledgers_in(folder: Path) -> tuple[str, ...]:
+    """Return the passive parties whose ledgers lie in a run's folder."""
+    config = read_config_of(folder)
+    return () if config.is_remote() else tuple(p for p in config.party_names() if p != ACTIVE)

@@ -98,7 +98,7 @@ def test_a_listener_hears_what_a_recorder_keeps(digits: Federation) -> None:
     assert [(h.kind, h.step, h.bytes) for h in heard] == [
         (h.kind, h.step, h.bytes) for h in kept.heard
     ]
-    assert heard[-1].kind == "Rollback"
+    assert "Rollback" in {each.kind for each in heard}
     assert len(view.pushes()) == len(kept.pushes()) > 0
     for one, other in zip(view.pushes(), kept.pushes(), strict=True):
         assert torch.equal(one.rows, other.rows)

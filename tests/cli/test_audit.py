@@ -148,7 +148,7 @@ def test_retrained_models_are_kept_and_used_again(
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a second training")
 
-    monkeypatch.setattr(Federation, "train", refuse)
+    monkeypatch.setattr(Training, "run", refuse)
     for flags in (("--retrained", "1"), ()):
         again = unlabel(*words, *flags).json
         assert again["measures"] == first["measures"]
@@ -409,10 +409,14 @@ def test_there_must_be_something_to_audit(run: Path) -> None:
     assert "'nowhere' is not a run folder" in unlabel("audit", "nowhere").sentence
 
 
-def test_a_federation_in_memory_keeps_no_versions() -> None:
+def test_a_federation_in_no_folder_is_audited_like_any_other() -> None:
     federation = Federation.local("digits", parties=2, model="mlp", epochs=1)
-    with pytest.raises(ForgetError, match="a federation in memory does not keep"):
+    with pytest.raises(ForgetError, match="There is nothing to audit"):
         federation.audit()
+    federation.train()
+    outcome = federation.forget([3])
+    assert federation.audit().request == outcome.result.request
+    assert federation.report().path.parent == federation.folder
 
 
 def test_peoples_labels_are_not_judged_in_levels(run: Path) -> None:

@@ -529,5 +529,5 @@ def test_json_leaves_nothing_else_on_standard_output(tmp_path: Path) -> None:
     for words in (("evaluate", "run"), ("predict", "run"), ("predict", "run", "--out", "p.csv")):
         outcome = unlabel(*words, "--json")
         assert outcome.out == json.dumps(outcome.json, indent=2) + "\n"
-    assert pd.read_csv("p.csv").shape == (48, 4)
+    assert pd.read_csv("p.csv").shape == (48, 5)
     assert "p.csv" in contents(tmp_path)

@@ -147,5 +147,5 @@ def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_a_run_goes_on_training_after_a_hidden_request_only_with_reveal(run: Path) -> None:
     with nothing_written(run):
         told = unlabel("train", "--resume", "--out", run)
-    assert "add --reveal if they may know" in told.sentence
+    assert "add --allow-disclosure if they may know" in told.sentence
     assert unlabel("train", "--resume", "--out", run, "--reveal").code == 0

@@ -12,7 +12,7 @@ import torch
 from cli.command_line import one_thread
 
 from unlabel.data import load_dataset
-from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError, PartyRefused
+from unlabel.errors import SettingsError, CheckpointError, ForgetDiverged, ForgetError, PartyRefused
 from unlabel.federation import Federation
 from unlabel.forget import METHODS, ForgetSettings, Forgotten, Method, find_labels, plan, service
 from unlabel.forget.ascent import Ascent
@@ -247,7 +247,8 @@ def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: 
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
+    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    fed.forget([1], settings=half_way).commit()
     progress = fed.train()
     assert progress.finished
     again = Federation.open(tmp_path / "run")
@@ -283,9 +284,14 @@ def test_what_was_forgotten_is_refused_the_second_time() -> None:
 
 
 def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
-    fed = train()
-    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
-    fed.train(epochs=4)
+    fed = Federation.local("digits", model="convnet", epochs=4, seed=0)
+    with pytest.raises(Enough):
+        fed.train(watchers=[Stop()])
+    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    fed.forget([1], settings=half_way).commit()
+    with pytest.raises(SettingsError, match="with the settings it began with"):
+        fed.train(epochs=9)
+    assert fed.train().finished
     found = fed.evaluate()
     assert found.per_label_accuracy[1] == 0.0
     assert (found.accuracy_on([n for n in range(10) if n != 1]) or 0) > 0.93
@@ -298,7 +304,8 @@ def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> Non
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
+    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    fed.forget([1], settings=half_way).commit()
     fed = Federation.open(tmp_path / "run", resume=True)
     assert fed.forgotten == Forgotten(labels=(1,))
     progress = fed.train()

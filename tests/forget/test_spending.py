@@ -35,7 +35,7 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
     folder = tmp_path / "run" if in_folder else None
     fed = federation(parties=2, epochs=1, folder=folder)
     fed.train()
-    path = tmp_path / "run" / "active" / "secrets" / "account.json"
+    path = fed.folder / "active" / "secrets" / "account.json"
 
     def ask(method: Hidden, requests: int, *, keep: bool = False) -> None:
         outcome = fed.forget([1], settings=ForgetSettings(method=method, allow_collapse=True))
@@ -73,8 +73,7 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
         assert path.stat().st_mode & 0o077 == 0
         fed.purge()
         fed.recover()
-        fed = Federation.open(fed.folder)
-        assert fed.spending.total().requests == 4
+        assert Spending(fed.folder / "active").total().requests == 4
 
 
 def _interrupted(*_: object) -> None:

@@ -134,11 +134,6 @@ def test_a_federation_trains_as_was_agreed(current: Path, flags: tuple[str, ...]
     assert sentence.startswith("A federation trains as its parties agreed; with --federation")
 
 
-def test_nothing_is_queued_in_a_federation(current: Path) -> None:
-    words = ("--federation", current / "active", "--label", "3", "--queue")
-    assert "leave --queue out" in refused(current, "forget", *words)
-
-
 def test_a_command_before_the_first_start_says_what_to_run(current: Path) -> None:
     sentence = refused(current, "status", "--federation", current / "active")
     assert "knows no table yet; run `unlabel party start" in sentence

@@ -88,7 +88,8 @@ class Recipe:
                 top=self.top or None,
                 text=parse_settings(TextSettings, self.text),
             ),
-            train=make_settings({**train, "seed": seed}),
+            # Kept once, at the end: nobody goes back to an epoch of a bench.
+            train=make_settings({**train, "seed": seed, "save_every": self.epochs}),
             defend=defend,
             policy=Policy(max_gradient_norm=ANY_NORM) if self.defend_gradients else Policy(),
         )

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import unlabel as ul
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.target import Kit, Run, Target
 
@@ -20,10 +21,8 @@ def report(
     json: Json = False,
 ) -> None:
     """Write the last audit as one page: the verdict in plain words, then figures."""
-    from unlabel.report.service import write_report
-
     target = Target.of(run, federation)
-    made = write_report(target.folder, target.parties(), out)
+    made = ul.Federation.report_of(target.folder, out)
     verdict = made.verdict
     if json:
         print_json(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+import unlabel as ul
 from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError, unknown
@@ -62,11 +63,10 @@ def ledger(
     json: Json = False,
 ) -> None:
     """Show what a party's ledger says; a broken chain is an error."""
-    from unlabel.forget import read_ledgers
     from unlabel.report.words import moment
 
     target = Target.of(run, federation)
-    ledgers = read_ledgers(target.folder, target.parties())
+    ledgers = ul.Federation.ledger_of(target.folder)
     if party not in ledgers:
         raise SettingsError(unknown("party", party, ledgers))
     entries = ledgers[party]

@@ -14,7 +14,7 @@ import unlabel as ul
 from unlabel.cli.interrupts import UNCHANGED, on_interrupt, standing
 from unlabel.cli.output import messages
 from unlabel.cli.progress import StepBar
-from unlabel.errors import RunError, SettingsError
+from unlabel.errors import SettingsError
 
 Run = Annotated[Path | None, typer.Argument(help="Folder of the run.", show_default=False)]
 Kit = Annotated[
@@ -110,17 +110,6 @@ class Target:
             note = unfinished_note(facts, self.resume())
             if note:
                 messages.print(f"Note: {note}", soft_wrap=True)
-
-    def parties(self) -> tuple[str, ...]:
-        """Return the parties whose subfolders lie in the run's folder."""
-        from unlabel.configfile import read_run_config
-
-        if not self.folder.is_dir():
-            raise RunError(
-                f"There is no run folder '{self.folder}'; name one that `unlabel train` made."
-            )
-        config = read_run_config(self.folder)
-        return () if config.is_remote() else config.party_names()
 
     def json(self) -> dict[str, Any]:
         """Return how the target is named in JSON."""

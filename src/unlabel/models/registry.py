@@ -197,9 +197,8 @@ def _imported(name: str, code: Path | None) -> Callable[..., Any]:
             f"Model '{name}': cannot import '{module_name}' ({why(error)})."
         ) from error
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-    if function_name not in known and (
-        module_name == "__main__" or not function_name.isidentifier()
-    ):
+    elsewhere = module_name == "__main__" or "<" in function_name or "#" in function_name
+    if function_name not in known and elsewhere:
         raise ModelError(
             f"Model '{name}' was made in a notebook or script that is not here; open the run with "
             f"`Federation.open(folder, model=..)`, or put the model into a file and name it as "

@@ -40,18 +40,22 @@ class Report:
     trouble: str
 
 
-def write_report(folder: Path, parties: Sequence[str], target: Path | None = None) -> Report:
+def write_report(
+    folder: Path, parties: Sequence[str], target: Path | None = None, trouble: str = ""
+) -> Report:
     """Write the page of a run's last audit; no data and no model is opened for it.
 
     parties  whose ledgers lie in the folder, beside the active party's
+    trouble  why they are not known, where that is so
     """
     target, audit = target or folder / REPORT, folder / ACTIVE / AUDIT
     ledgers: Mapping[str, list[LedgerEntry]] = {}
-    trouble = ""
     try:
-        ledgers = read_ledgers(folder, parties)
+        ledgers = {} if trouble else read_ledgers(folder, parties)
     except UnlabelError as error:
-        trouble = f"What became of the request since, and of older weights, is not known: {error}"
+        trouble = str(error)
+    if trouble:
+        trouble = f"What became of the request since, and of older weights, is not known: {trouble}"
     if not audit.exists():
         _expect_labels(folder, ledgers.get(ACTIVE, []))
     verdict = read_verdict(audit)
