@@ -10,7 +10,9 @@ from unlabel.models.registry import (
     build_top,
     check_names,
     default_top,
+    describe_bottom,
     embedding_width,
+    reads_bag,
 )
 from unlabel.models.settings import ModelSettings
 from unlabel.models.texts import TextSettings
@@ -29,7 +31,9 @@ __all__ = [
     "build_top",
     "check_names",
     "default_top",
+    "describe_bottom",
     "embedding_width",
     "join_top",
     "read_texts",
+    "reads_bag",
 ]

@@ -199,7 +199,8 @@ class CheckpointStore:
         for what, own in (("party", self.party), ("model", self.model), ("version", version)):
             if manifest[what] != own:
                 raise CheckpointError(
-                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'."
+                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'"
+                    f"{_remedy(manifest) if what == 'model' else ''}."
                 )
         return dict(manifest)
 
@@ -212,6 +213,14 @@ class CheckpointStore:
 
     def _manifest(self, version: int) -> Path:
         return self.folder / f"{version:06d}.json"
+
+
+def _remedy(manifest: dict[str, Any]) -> str:
+    """Return what to do with a model of another version of unlabel; nothing where it is of this."""
+    writer = str(manifest.get("written_by", ""))
+    if writer in ("", f"unlabel {__version__}"):
+        return ""
+    return f"; {writer} wrote it: open the run with that version, or train again"
 
 
 def _seal(manifest: dict[str, Any]) -> str:
