@@ -41,7 +41,7 @@ class Bag(Fitted):
         super().__init__()
         self.vectors = nn.Parameter(torch.empty(vocabulary, WIDTH))
         self.padding = padding
-        self.register_buffer("weights", torch.ones(vocabulary).index_fill(0, _at(padding), 0))
+        self.register_buffer("weights", (torch.arange(vocabulary) != padding).float())
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -57,9 +57,9 @@ class Bag(Fitted):
             again = F.pad(tokens[:, 1:] == tokens[:, :-1], (1, 0))
             held += tokens[~again].bincount(minlength=len(held))
             rows += len(tokens)
-        found = 1 + torch.log((1 + rows) / (1 + held))
-        found[(held == 0).index_fill(0, _at(self.padding).to(held.device), True)] = 0
-        self.weights.copy_(found)
+        held[self.padding] = 0
+        weights = 1 + torch.log((1 + rows) / (1 + held))
+        self.weights.copy_(weights.masked_fill(held == 0, 0))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return h of each row."""
@@ -83,10 +83,6 @@ def words(shape: Shape, text: TextSettings) -> nn.Module:
         return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
     found = Pretrained.open(text.weights) if text.weights else None
     return Bag(found.vocabulary, found.padding) if found else Bag(text.vocabulary, 0)
-
-
-def _at(number: int) -> Tensor:
-    return torch.tensor([number])
 
 
 BOTTOMS.add(
