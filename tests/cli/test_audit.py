@@ -26,6 +26,7 @@ from unlabel.audit import MEASURES, compare
 from unlabel.audit.view import Heard, heard_of
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings, service
+from unlabel.train import Training
 from unlabel.wire import LocalTransport, Message
 
 __all__ = ["one_thread"]  # a fixture for every test here

@@ -167,7 +167,11 @@ def test_partners_see_the_same_whatever_is_forgotten(source: str) -> None:
         fed = trained(parties=2, active_part=True, epochs=2)
         watched = watch(fed)
         for label in (first, second):
-            options: dict[str, Any] = {"public_from": source, "allow_collapse": True, "any_public": True}
+            options: dict[str, Any] = {
+                "public_from": source,
+                "allow_collapse": True,
+                "any_public": True,
+            }
             # From all rows: so small a model may name no public sample by some label.
             method = Hidden(steps=20, samples="all")
             fed.forget([label], settings=ForgetSettings(method=method, **options)).commit(

@@ -12,7 +12,7 @@ import torch
 from cli.command_line import one_thread
 
 from unlabel.data import load_dataset
-from unlabel.errors import SettingsError, CheckpointError, ForgetDiverged, ForgetError, PartyRefused
+from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError, PartyRefused, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import METHODS, ForgetSettings, Forgotten, Method, find_labels, plan, service
 from unlabel.forget.ascent import Ascent

@@ -14,7 +14,6 @@ from report.certified import LABELS, make_run
 
 from unlabel.defend.accountant import Account
 from unlabel.errors import RunError
-from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, plan, service
 from unlabel.forget.hidden import Hidden
 from unlabel.forget.spending import Spending, Spent

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -13,6 +15,7 @@ import pytest
 import torch
 from models.small_encoder import SHAPE, WORDS, library_model, write_encoder
 from safetensors.torch import load_file, save_file
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch import Tensor, nn
 
 from unlabel.errors import ModelError, RunError, SettingsError
@@ -27,6 +30,7 @@ from unlabel.models import (
     reading,
 )
 from unlabel.models.bert import Encoder, encode
+from unlabel.models.fitting import fit_parts
 from unlabel.models.pretrained import Pretrained, find_folder
 from unlabel.models.texts import hash_tokens
 
@@ -73,9 +77,31 @@ def test_words_get_the_number_of_their_hash() -> None:
 
 
 def test_without_weights_every_model_of_texts_reads_hashes() -> None:
-    for bottom in ("bert", "words", "mine:own"):
+    for bottom in ("bert", "mine:own"):
         tokens = read_texts(bottom, TEXTS, RANDOM)
         assert torch.equal(tokens, hash_tokens(TEXTS, 6, 50))
+
+
+def test_a_bag_reads_each_different_word_once() -> None:
+    text = "where is my card, is my card lost?"
+    tokens = read_texts("words", [text], replace(RANDOM, vocabulary=1000))
+    known = [b"where", b"is", b"my", b"card", b",", b"lost"]  # and no room for the question mark
+    assert tokens[0].tolist() == [3 + crc32(word) % 997 for word in known]
+
+
+@pytest.mark.parametrize(("bottom", "length"), [("bert", 64), ("words", 256), ("mine:own", 64)])
+def test_how_much_is_read_where_no_length_is_given(bottom: str, length: int) -> None:
+    many = " ".join(f"word{n}" for n in range(300))
+    tokens = read_texts(bottom, [many], TextSettings())
+    assert tokens.shape == (1, length)
+    assert (tokens != 0).all()
+
+
+def test_a_model_is_told_the_length_that_was_read() -> None:
+    settings = TextSettings(layers=1, width=32, vocabulary=50)
+    body = build_bottom("bert", (64,), text=settings).get_submodule("0.encoder")
+    config: Any = body.config
+    assert config.max_position_embeddings == 64
 
 
 @pytest.mark.parametrize("bottom", ["mlp", "convnet"])
@@ -88,7 +114,7 @@ def test_a_model_of_amounts_reads_no_words(bottom: str) -> None:
     ("wrong", "message"),
     [
         ({"layers": 0}, "`layers` of texts to be at least 1 but got 0"),
-        ({"length": 0}, "`length` of texts"),
+        ({"length": -1}, "`length` of texts to be at least 0 but got -1"),
         ({"vocabulary": 3}, "`vocabulary` of texts to be above 3 .* but got 3"),
         ({"vocabulary": 2**24 + 1}, "and up to 16777216 but got 16777217"),
         ({"frozen": True}, "Expected `weights` of a pretrained encoder"),
@@ -200,19 +226,36 @@ def test_padding_changes_nothing_and_no_words_are_no_nan(bottom: str) -> None:
         assert weights.grad.isfinite().all(), name
 
 
-def test_the_words_of_a_bag_are_averaged() -> None:
+def test_a_bag_is_a_linear_map_of_the_tf_idf_vector() -> None:
     torch.manual_seed(0)
     model = build_bottom("words", (3,), text=TextSettings(length=3, vocabulary=9))
     assert default_top("words") == "linear"
-    vectors, layer = model.get_parameter("0.vectors.weight"), model.get_submodule("2")
-    out = model(torch.tensor([[4.0, 7.0, 0.0], [5.0, 5.0, 5.0]]))
-    expected = layer(torch.stack([(vectors[4] + vectors[7]) / 2, vectors[5]]).relu())
-    assert torch.allclose(out, expected)
+    rows = torch.tensor([[4.0, 7.0, 0.0], [5.0, 5.0, 5.0], [4.0, 5.0, 0.0], [0.0, 0.0, 0.0]])
+    fit_parts(model, lambda: rows.split(2))
+    once, twice = 1 + math.log(5 / 2), 1 + math.log(5 / 3)  # held by one of four rows, by two
+    weights = model.get_buffer("weights")
+    assert torch.allclose(weights, torch.tensor([0, 0, 0, 0, twice, twice, 0, once, 0]))
+    vectors = model.get_parameter("vectors")
+    first = 8 * (twice * vectors[4] + once * vectors[7]) / math.hypot(once, twice)
+    assert torch.allclose(model(rows)[0], first)
+    strange = torch.tensor([[8.0, 3.0, 0.0], [8.0, 7.0, 0.0]])  # no training row holds 3 and 8
+    assert torch.equal(model(strange), torch.stack([torch.zeros(64), 8 * vectors[7]]))
+
+
+def test_weights_of_words_are_those_of_scikit_learn() -> None:
+    texts = ["a card is a card", "my card", "a loan", "loan of my card", ""]
+    settings = TextSettings(length=6, vocabulary=5000)
+    model = build_bottom("words", (6,), text=settings)
+    tokens = read_texts("words", texts, settings)
+    fit_parts(model, lambda: [tokens.float()])
+    known = TfidfVectorizer(token_pattern=r"\w+").fit(texts)
+    numbers = hash_tokens(list(known.get_feature_names_out()), 1, 5000)[:, 0]
+    assert model.get_buffer("weights")[numbers].tolist() == pytest.approx(known.idf_.tolist())
 
 
 def test_a_bag_knows_as_many_words_as_the_tokeniser(folder: Path) -> None:
     model = build_bottom("words", (8,), text=of(folder))
-    assert model.get_parameter("0.vectors.weight").shape == (len(WORDS), 64)
+    assert model.get_parameter("vectors").shape == (len(WORDS), 64)
 
 
 @pytest.mark.parametrize("bottom", ["bert", "words"])

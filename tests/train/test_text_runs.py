@@ -17,7 +17,7 @@ from unlabel.bench import comparison
 from unlabel.bench.comparison import ComparisonSettings
 from unlabel.configfile import read_config
 from unlabel.data.splits import split_texts
-from unlabel.errors import ForgetError, PartyRefused, SettingsError
+from unlabel.errors import CheckpointError, ForgetError, PartyRefused, SettingsError
 from unlabel.forget import ForgetSettings, Method
 from unlabel.forget.boundary import Boundary
 from unlabel.forget.unsir import Unsir
@@ -277,3 +277,52 @@ def test_a_text_of_the_active_partys_own(tmp_path: Path) -> None:
     assert held.features["active"].values.dtype == torch.int64
     assert held.config.active is not None
     assert (held.config.active.text, held.config.active.features) == ("note", "rest")
+
+
+# --- weights of words ----------------------------------------------------------------------
+
+
+def weights_of(run: Federation, party: str) -> torch.Tensor:
+    return run.passives[party].bottom.module.get_buffer("weights").clone()
+
+
+def test_words_are_weighed_by_the_rows_that_train_and_weights_come_back_from_disk(
+    tmp_path: Path,
+) -> None:
+    run = Federation.create(read_config(write_sheet(tmp_path)), tmp_path / "run")
+    run.train(epochs=1)
+    rows = run.holdings.features["passive-1"].values[run.holdings.rows.train]
+    weights = weights_of(run, "passive-1")
+    assert set(weights.nonzero()[:, 0].tolist()) == set(rows.unique().tolist()) - {0}
+    opened = Federation.open(tmp_path / "run")
+    assert torch.equal(weights_of(opened, "passive-1"), weights)
+    assert np.array_equal(opened.predict().probabilities, run.predict().probabilities)
+
+
+def test_retraining_weighs_words_without_the_forgotten_rows(tmp_path: Path) -> None:
+    run = Federation.create(read_config(write_sheet(tmp_path)), tmp_path / "run")
+    run.train(epochs=1)
+    before = weights_of(run, "passive-1")
+    outcome = run.forget(["loan"], method="retrain")
+    after = weights_of(run, "passive-1")
+    only = read_texts("words", [" ".join(TOPICS["loan"])], run.holdings.config.model.text)
+    assert (before[only] != 0)[only != 0].all()
+    assert (after[only] == 0).all()  # no row that is left holds a word of loans
+    outcome.rollback()
+    assert torch.equal(weights_of(run, "passive-1"), before)
+
+
+@pytest.mark.parametrize("active_part", ["false", "true"])
+def test_a_run_of_words_by_an_older_version_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, active_part: str
+) -> None:
+    config = read_config(write_sheet(tmp_path, 2, active_part))
+    with monkeypatch.context() as older:
+        older.setattr("unlabel.party.checkpoint.__version__", "0.6.0")
+        older.setattr("unlabel.train.assembly.describe_bottom", lambda bottom, _: bottom)
+        older.setattr("unlabel.train.assembly.reads_bag", lambda *_: False)
+        Federation.create(config, tmp_path / "run").train(epochs=1)
+    monkeypatch.setattr("unlabel.party.checkpoint.__version__", "0.7.0")
+    wrong = r"is of model '.*', not '.*words by weight.*'; unlabel 0\.6\.0 wrote it: open the run"
+    with pytest.raises((CheckpointError, PartyRefused), match=wrong):
+        Federation.open(tmp_path / "run")

@@ -10,8 +10,10 @@ from unlabel.models.registry import (
     build_top,
     check_names,
     default_top,
+    describe_bottom,
     embedding_width,
     name_of,
+    reads_bag,
 )
 from unlabel.models.settings import ModelSettings
 from unlabel.models.texts import TextSettings
@@ -30,8 +32,10 @@ __all__ = [
     "build_top",
     "check_names",
     "default_top",
+    "describe_bottom",
     "embedding_width",
     "join_top",
     "name_of",
     "read_texts",
+    "reads_bag",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -15,8 +16,8 @@ from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, cache_folder, sha256, write_shared
 from unlabel.models.bert import encode
 from unlabel.models.pretrained import Pretrained
-from unlabel.models.registry import BOTTOMS
-from unlabel.models.texts import TextSettings, hash_tokens
+from unlabel.models.registry import BOTTOMS, reads_bag
+from unlabel.models.texts import DIFFERENT, TOKENS, TextSettings, hash_tokens
 
 #: Set to `off`, features of texts are made each time and kept nowhere.
 SWITCH = "UNLABEL_TEXT_CACHE"
@@ -28,6 +29,7 @@ def read_texts(bottom: str, texts: Sequence[str], settings: TextSettings) -> Ten
     """Return what a party's bottom model reads of its texts.
 
     [N, length] int64 token numbers, or where the encoder is frozen [N, width] float32 features.
+    Where order is nothing to a model, each different word stands in a row once.
     Token numbers are whole numbers, and models are given them as float32 like all else they read.
     """
     if settings.frozen:
@@ -38,9 +40,11 @@ def read_texts(bottom: str, texts: Sequence[str], settings: TextSettings) -> Ten
             f"Model '{bottom}' reads amounts, and the words of a text are none; use "
             f"{' or '.join(able)}, or give `model.text` a frozen encoder."
         )
-    if not settings.weights:
-        return hash_tokens(texts, settings.length, settings.vocabulary)
-    return Pretrained.open(settings.weights).tokens(texts, settings.length)
+    if settings.weights:
+        return Pretrained.open(settings.weights).tokens(texts, settings.length or TOKENS)
+    bag = reads_bag(bottom, settings)
+    length = settings.length or (DIFFERENT if bag else TOKENS)
+    return hash_tokens(texts, length, settings.vocabulary, once=bag)
 
 
 def frozen_features(texts: Sequence[str], settings: TextSettings) -> Tensor:
@@ -48,6 +52,7 @@ def frozen_features(texts: Sequence[str], settings: TextSettings) -> Tensor:
 
     They are as private as the texts: the file is its owner's alone, in the folder `texts_folder`.
     """
+    settings = replace(settings, length=settings.length or TOKENS)
     found = Pretrained.open(settings.weights)
     if os.environ.get(SWITCH) == "off":
         return encode(found.tokens(texts, settings.length), settings)

@@ -7,7 +7,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,14 @@ class BottomModel:
     top    the top model that goes with it unless the user names another
     about  one line for people
     texts  whether it reads texts; `build` is then given their settings too
+    bag    whether it weighs the words of a text, and their order is nothing to it
     """
 
     build: Callable[..., nn.Module]
     top: str
     about: str
     texts: bool = False
+    bag: bool = False
 
 
 BOTTOMS: Registry[BottomModel] = Registry("bottom model", package="unlabel.models")
@@ -55,6 +57,8 @@ def build_bottom(
     32
     """
     text = text or TextSettings()
+    if not text.length and not text.frozen and len(shape) == 1:
+        text = replace(text, length=shape[0])  # a model is told the length that was read
     if ":" in name:
         model = _of_user(name, code, shape=shape, text=text)
     else:
@@ -89,6 +93,19 @@ def build_top(name: str, inputs: int, labels: int, code: Path | None = None) -> 
 def default_top(bottom: str) -> str:
     """Return the top model that goes with a bottom unless the user names another."""
     return "linear" if ":" in bottom else BOTTOMS.get(bottom).top
+
+
+def reads_bag(bottom: str, text: TextSettings) -> bool:
+    """Return whether a bottom model weighs the words of texts, without regard to their order."""
+    return ":" not in bottom and not text.frozen and BOTTOMS.get(bottom).bag
+
+
+def describe_bottom(bottom: str, text: TextSettings) -> str:
+    """Return what checkpoints call a bottom model.
+
+    Up to 0.6 `words` was the mean of word vectors; a checkpoint of that one is refused by name.
+    """
+    return f"{bottom} by weight" if reads_bag(bottom, text) else bottom
 
 
 def check_names(bottoms: list[str], top: str | None) -> None:

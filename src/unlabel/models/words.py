@@ -1,44 +1,93 @@
-"""A bag of words: the mean of their vectors, for texts on a CPU."""
+"""A bag of words, each weighed by how rare it is: for texts on a CPU."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from unlabel.models.fitting import Fitted
 from unlabel.models.pretrained import Pretrained
 from unlabel.models.registry import BOTTOMS, BottomModel, Shape, need_texts
 from unlabel.models.texts import TextSettings
 
 #: Width of a word's vector, and of the embeddings.
 WIDTH = 64
+#: Deviation of a vector's numbers at the beginning: a word that says nothing about the label keeps
+#: a vector near 0, where a large one would be noise in every text that holds it.
+BEGIN = 0.01
+#: Gradients of a table that each text touches in few places are small; this makes the steps of
+#: the default learning rate as large as those of a dense layer.
+SCALE = WIDTH**0.5
 
 
-class Bag(nn.Module):
-    """Token numbers to the mean vector of those that are words; 0 where there is none."""
+class Bag(Fitted):
+    """Token numbers t_1 .. t_L to a linear map of their TF-IDF vector.
+
+        w(t) = 1 + ln((1 + n) / (1 + n_t)) if n_t > 0, else 0;  n_t of the n training rows hold t
+        h = SCALE sum over i of w(t_i) v(t_i) / sqrt(sum over i of w(t_i)^2)
+
+    n_t is counted on the owner's side before training, without labels. Padding and words that no
+    training row holds weigh nothing, and a text without any other has h = 0. Under a linear top
+    model all parties together are a multinomial logistic regression on the TF-IDF vectors of
+    their stretches, of rank 64 a party at most.
+    """
+
+    weights: Tensor
 
     def __init__(self, vocabulary: int, padding: int) -> None:
         super().__init__()
-        self.vectors = nn.Embedding(vocabulary, WIDTH, padding_idx=padding)
+        self.vectors = nn.Parameter(torch.empty(vocabulary, WIDTH))
         self.padding = padding
+        self.register_buffer("weights", (torch.arange(vocabulary) != padding).float())
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors anew."""
+        nn.init.normal_(self.vectors, std=BEGIN)
+
+    @torch.no_grad()
+    def fit(self, batches: Iterable[Tensor]) -> None:
+        """Count in how many rows each token stands, and weigh it by that."""
+        rows, held = 0, torch.zeros_like(self.weights)
+        for x in batches:
+            tokens = x.long().sort(1).values
+            again = F.pad(tokens[:, 1:] == tokens[:, :-1], (1, 0))
+            held += tokens[~again].bincount(minlength=len(held))
+            rows += len(tokens)
+        held[self.padding] = 0
+        weights = 1 + torch.log((1 + rows) / (1 + held))
+        self.weights.copy_(weights.masked_fill(held == 0, 0))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the mean vector of each row."""
+        """Return h of each row."""
         tokens = x.long()
-        words = (tokens != self.padding).unsqueeze(2).to(self.vectors.weight.dtype)
-        mean: Tensor = (self.vectors(tokens) * words).sum(1) / words.sum(1).clamp_min(1)
-        return mean
+        weights = self.weights[tokens]
+        norm = weights.square().sum(1, keepdim=True).sqrt().clamp_min(1)  # any weight is above 1
+        summed: Tensor = F.embedding_bag(
+            tokens,
+            self.vectors,
+            mode="sum",
+            per_sample_weights=SCALE * weights / norm,
+            padding_idx=self.padding,
+        )
+        return summed
 
 
 def words(shape: Shape, text: TextSettings) -> nn.Module:
-    """Build the mean of word vectors, and one layer to a width of 64."""
+    """Build a weighed bag of words, or where an encoder is frozen two layers on its features."""
     (width,) = need_texts("words", shape)
     if text.frozen:
         return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
     found = Pretrained.open(text.weights) if text.weights else None
-    bag = Bag(found.vocabulary, found.padding) if found else Bag(text.vocabulary, 0)
-    return nn.Sequential(bag, nn.ReLU(), nn.Linear(WIDTH, WIDTH))
+    return Bag(found.vocabulary, found.padding) if found else Bag(text.vocabulary, 0)
 
 
 BOTTOMS.add(
     "words",
-    BottomModel(words, "linear", "the mean of word vectors, embeddings of 64", texts=True),
+    BottomModel(
+        words, "linear", "words weighed by rarity (TF-IDF), embeddings of 64", texts=True, bag=True
+    ),
 )

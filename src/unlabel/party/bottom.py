@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from unlabel.data import Features, Scaling
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
+from unlabel.models.fitting import fit_parts
 from unlabel.party.draft import DRAFT, Drafted
 from unlabel.party.graphs import Replay
 from unlabel.party.lateness import Foresight
@@ -18,6 +19,8 @@ from unlabel.wire import DraftRule, Mode
 
 #: Shapes of batch that have a graph of their own, a mode.
 SHAPES = 6
+#: Rows that are read at a time where a model is fitted to all of them.
+PIECE = 4096
 
 WORDS = (
     "its rows are the words of texts, which no gradient moves; choose a method that makes no "
@@ -77,9 +80,13 @@ class Bottom(Learner):
         return self._digest
 
     def prepare(self, rows: Tensor, steps: int) -> None:
-        """Fit the scaling on the training rows, for a training of so many steps."""
+        """Fit scaling and model to the training rows, for a training of so many steps."""
         self.announce(steps)
         self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
+        fit_parts(self.module, lambda: (self._plain(piece) for piece in rows.split(PIECE)))
+
+    def _plain(self, rows: Tensor) -> Tensor:
+        return self._read(rows, "main", augment=False, step=0)
 
     def count(self, table: str) -> int:
         """Return how many rows a table has, 0 for one that is not there; drafts follow the main."""

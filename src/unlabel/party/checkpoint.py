@@ -199,7 +199,8 @@ class CheckpointStore:
         for what, own in (("party", self.party), ("model", self.model), ("version", version)):
             if manifest[what] != own:
                 raise CheckpointError(
-                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'."
+                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'"
+                    f"{_remedy(manifest) if what == 'model' else ''}."
                 )
         return dict(manifest)
 
@@ -224,6 +225,14 @@ def staged_facts(home: Path) -> dict[str, Any] | None:
         return dict(json.loads(waiting[-1].read_bytes())["facts"]) if waiting else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
+
+
+def _remedy(manifest: dict[str, Any]) -> str:
+    """Return what to do with a model of another version of unlabel; nothing where it is of this."""
+    writer = str(manifest.get("written_by", ""))
+    if writer in ("", f"unlabel {__version__}"):
+        return ""
+    return f"; {writer} wrote it: open the run with that version, or train again"
 
 
 def _seal(manifest: dict[str, Any]) -> str:

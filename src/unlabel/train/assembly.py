@@ -9,7 +9,7 @@ import torch
 from unlabel.data import ACTIVE, Features
 from unlabel.errors import DataError
 from unlabel.files import OWNER_ONLY
-from unlabel.models import build_bottom, embedding_width, join_top
+from unlabel.models import build_bottom, describe_bottom, embedding_width, join_top, reads_bag
 from unlabel.party import (
     ActiveParty,
     Bottom,
@@ -49,7 +49,8 @@ def build_passive(
     agreed      digest of what it agreed on with the others
     """
     bottom = _build_bottom(name, features, config, place)
-    model = f"{config.bottom_of(name)} on rows of {list(features.shape)}"
+    form = describe_bottom(config.bottom_of(name), config.model.text)
+    model = f"{form} on rows of {list(features.shape)}"
     store = CheckpointStore(folder, party=name, model=model) if folder else None
     return PassiveParty(
         name,
@@ -92,6 +93,8 @@ def build_active(
     labels = len(holdings.names)
     top = join_top(name, own_width + widths, labels, config.model.combine, config.code)
     model = f"{name} over embeddings of {own_width + widths} to {labels} labels"
+    if own and reads_bag(config.bottom_of(ACTIVE), config.model.text):
+        model += f" and {describe_bottom(config.bottom_of(ACTIVE), config.model.text)}"
     return ActiveParty(
         labels=holdings.labels,
         top=Learner(top, config.train, stream=stream, place=place),
