@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -327,6 +328,17 @@ class Federation:
         federation = cls(holdings, active, passives, path)
         federation.load_latest(resume=resume, recovering=recovering)
         return federation
+
+    def copy(self) -> Federation:
+        """Return the same federation in a temporary folder of its own, to try something out."""
+        if self.is_remote:
+            raise SettingsError("What other parties keep elsewhere cannot be copied from here.")
+        place = TemporaryFolder()
+        shutil.copytree(self.folder, place.path, dirs_exist_ok=True)
+        active, passives = assemble(self.holdings, folder=place.path)
+        other = Federation(self.holdings, active, passives, place)
+        other.load_latest()
+        return other
 
     @staticmethod
     def connect(kit: str | Path, **options: Any) -> RemoteFederation:

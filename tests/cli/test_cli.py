@@ -271,10 +271,13 @@ def test_new_tables_are_predicted_in_the_order_of_the_active_partys_rows(
     tables, found = trained
     active, host = tables.folder / "guest.csv", tables.folder / "host.csv"
     outcome = predict(tables, "--out", "all.csv", "--json", active=active, host=host)
-    assert outcome.json == {
+    told = outcome.json
+    assert "Party 'host' has no row for" in told.pop("notes")[0]
+    assert told == {
         "rows": len(tables.common),
         "run": str(tables.folder / "run"),
         "out": "all.csv",
+        "unknown": len(pd.read_csv(active)) - len(tables.common),
     }
     with Path("all.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

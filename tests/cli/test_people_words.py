@@ -99,7 +99,7 @@ def test_a_part_is_of_the_run_and_no_file(run: Path) -> None:
         in unlabel("predict", run, "--part", "trian").sentence
     )
     sentence = unlabel("predict", run, "--part", "train", "--data", "new.npz").sentence
-    assert sentence == "--part names the run's own rows; leave out --table and --data."
+    assert sentence == "`part` names the run's own rows; leave out `tables` and `data`."
     usual, named = (unlabel("predict", run, *w, "--json") for w in ((), ("--part", "test")))
     assert usual.json == named.json
 

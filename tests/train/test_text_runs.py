@@ -303,7 +303,7 @@ def test_retraining_weighs_words_without_the_forgotten_rows(tmp_path: Path) -> N
     run = Federation.create(read_config(write_sheet(tmp_path)), tmp_path / "run")
     run.train(epochs=1)
     before = weights_of(run, "passive-1")
-    outcome = run.forget(["loan"], method="retrain")
+    outcome = run.forget(["loan"], settings=ForgetSettings(method="retrain"))
     after = weights_of(run, "passive-1")
     only = read_texts("words", [" ".join(TOPICS["loan"])], run.holdings.config.model.text)
     assert (before[only] != 0)[only != 0].all()

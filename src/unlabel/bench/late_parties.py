@@ -196,6 +196,7 @@ class Study:
             state = original.passives[name].bottom.state()
             party.bottom.load_state({k: v.clone() for k, v in state.items()})
             party.bottom.steps = original.passives[name].bottom.steps
+        federation.keep_models()
         links = {name: Behind(party, late) for name, party in federation.passives.items()}
         federation.active.transport = LocalTransport(links)
         line = self._forget(federation, method)

@@ -165,8 +165,11 @@ class Scene:
         """Forget, hand over what every party saw, and take it back."""
         made = read_method(method)
         with ExitStack() as stack:
+            # Every request meets the same original: a party counts the versions it has kept.
             federation, run = self.federation, self._run
-            if run is not None:
+            if run is None:
+                federation = federation.copy()
+            else:
                 place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "run"
                 shutil.copytree(run, place)
                 federation, run = Federation.open(place, record=True), place

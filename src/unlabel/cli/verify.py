@@ -39,7 +39,7 @@ def verify(
     if json:
         print_json(
             {
-                "holds": not checks.faults,
+                "holds": checks.holds,
                 "faults": checks.faults,
                 "held": checks.held,
                 "not_checked": checks.unchecked,

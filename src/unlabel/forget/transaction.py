@@ -172,11 +172,14 @@ class Transaction:
         Where a request is named, no other is decided on. One after which the labels are still
         predicted is committed only by `force`. What an audit said is noted in the ledger.
         """
+        # Before anybody is asked: that a commit was tried in vain would be seen.
+        staged = self.staged()
+        if staged is not None and request in (None, staged.id):
+            if staged.control:
+                raise ForgetError(staged.conduct.failed or CONTROL)
+            if staged.still_known and not force:
+                raise ForgetError(STILL_KNOWN)
         waiting = self._waiting(request)
-        if waiting.control:
-            raise ForgetError(waiting.conduct.failed or CONTROL)
-        if waiting.still_known and not force:
-            raise ForgetError(STILL_KNOWN)
         version = self.store.staged.versions()[-1]
         # Written before anything is decided: a commit that a crash interrupts keeps what it knew.
         decision = {"request": waiting.id, **({"audit": audit} if audit else {})}

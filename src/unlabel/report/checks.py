@@ -21,6 +21,11 @@ class Checks:
     unchecked: list[str] = field(default_factory=list)
     annex: dict[str, Any] | None = None
 
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was found that does not match, as far as it was checked."""
+        return not self.faults
+
     def expect(self, holds: bool, fault: str) -> bool:
         """Note a fault unless something holds; return whether it does."""
         if not holds:
