@@ -37,10 +37,11 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
+from unlabel.train.epochs import change
 from unlabel.train.loading import match_tables, table_features
 from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
-from unlabel.train.settings import check_batch
+from unlabel.train.settings import AUTO, check_batch
 
 T = TypeVar("T")
 
@@ -176,6 +177,8 @@ class Federation:
         config = config.under(Path.cwd())
         if path is not None:
             expect_usable(path, overwrite=overwrite)
+        if path is None and config.train.patience == AUTO:
+            config = replace(config, train=replace(config.train, patience=0))
         if path is None and config.train.patience:
             raise SettingsError(NEEDS_FOLDER)
         holdings = load_holdings(config, watch=watch or watch_nothing)
@@ -418,7 +421,7 @@ class Federation:
                     f"`{name}` is set when a federation is made; "
                     f"train() takes {', '.join(LOOP_SETTINGS)}."
                 )
-        settings = make_settings({**_as_dict(self.config.train), **changes})
+        settings = change(self.config.train, changes, self.holdings.rows)
         check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
         config = replace(self.config, train=settings)
         if self.folder is not None:

@@ -68,7 +68,8 @@ def train(
         str | None, _flag("--top", panel=MODEL, help_text="Top model: a name or module:function.")
     ] = None,
     epochs: Annotated[
-        int | None, _flag("--epochs", panel=TRAINING, help_text="Default 20.")
+        int | None,
+        _flag("--epochs", panel=TRAINING, help_text="Default: 20 to 100, by the training rows."),
     ] = None,
     batch: Annotated[
         int | None, _flag("--batch", panel=TRAINING, help_text="Rows a step. Default 64.")
@@ -92,7 +93,11 @@ def train(
     ] = None,
     patience: Annotated[
         int | None,
-        _flag("--patience", panel=TRAINING, help_text="Stop early after so many idle epochs."),
+        _flag(
+            "--patience",
+            panel=TRAINING,
+            help_text="Stop early after so many idle epochs. Default: 0 where --epochs is given.",
+        ),
     ] = None,
     augment: Annotated[
         str | None,

@@ -13,6 +13,7 @@ from torch import Tensor
 from unlabel.data import Rows
 from unlabel.errors import PartyRefused, TrainingError
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
+from unlabel.train.epochs import epochs_of, patience_of
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.settings import TrainSettings
 from unlabel.train.watch import Epoch, Watcher
@@ -22,7 +23,10 @@ from unlabel.train.watch import Epoch, Watcher
 class Progress:
     """How far a training has come; kept with every version, so that it can be resumed.
 
-    best_version, best_accuracy  the version with the highest validation accuracy so far
+    best_version, best_accuracy  the version with the highest validation accuracy so far, and of
+                                 those with the same the one with the lowest validation loss
+    advice                       what the training's owner should do about it; no part of what is
+                                 kept
     """
 
     version: int = 0
@@ -31,10 +35,11 @@ class Progress:
     best_accuracy: float = -1.0
     best_epoch: int = 0
     finished: bool = False
+    advice: tuple[str, ...] = ()
 
     def to_facts(self) -> dict[str, Any]:
         """Return plain data."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "advice"}
 
     @classmethod
     def from_facts(cls, facts: dict[str, Any]) -> Progress:
@@ -73,14 +78,16 @@ class Training:
         self.keep_beginning = keep_beginning
         self.progress = Progress()
         self.steps_an_epoch = batch_count(rows.train, settings.batch)
+        self.epochs = epochs_of(settings, len(rows.train))
+        self.patience = patience_of(settings, rows)
 
     def run(self) -> Progress:
         """Train to the end, from the newest version that all parties have."""
         with own_randomness(self.active.device):
             rows = self.rows.train.to(self.active.device)
-            self.active.prepare(rows, self.steps_an_epoch * self.settings.epochs)
+            self.active.prepare(rows, self.steps_an_epoch * self.epochs)
             self._resume()
-            history, epochs = self.progress.history, self.settings.epochs
+            history, epochs = self.progress.history, self.epochs
             for watcher in self.watchers:
                 watcher.started(history, epochs, len(rows))
             try:
@@ -162,21 +169,21 @@ class Training:
 
     def _judge(self) -> None:
         """Decide after an epoch whether to go on, and keep what has to be kept."""
-        progress, settings = self.progress, self.settings
+        progress = self.progress
         last = progress.history[-1]
-        better = (last.validation_accuracy or 0.0) > progress.best_accuracy
+        better = self._is_better(last)
         if better:
             progress.best_accuracy = last.validation_accuracy or 0.0
             progress.best_epoch = last.epoch
         waited = last.epoch - progress.best_epoch
-        stop_early = settings.patience > 0 and waited >= settings.patience
-        progress.finished = last.epoch >= settings.epochs or stop_early
+        stop_early = self.patience > 0 and waited >= self.patience
+        progress.finished = last.epoch >= self.epochs or stop_early
         if self.active.store is None:
             return
         kept = progress.best_version is not None
-        return_to_best = settings.patience > 0 and progress.finished and not better and kept
-        due = last.epoch % settings.save_every == 0 or progress.finished
-        if not return_to_best and (due or (better and settings.patience > 0)):
+        return_to_best = self.patience > 0 and progress.finished and not better and kept
+        due = last.epoch % self.settings.save_every == 0 or progress.finished
+        if not return_to_best and (due or (better and self.patience > 0)):
             progress.version += 1
             if better:
                 progress.best_version = progress.version
@@ -187,9 +194,27 @@ class Training:
             progress.best_version = progress.version
             self._save()
 
+    def _is_better(self, last: Epoch) -> bool:
+        """Return whether an epoch ended better than all before it.
+
+        The higher validation accuracy counts. Few validation rows give the same accuracy again
+        and again, and the first epoch that had it is hardly the best: then the lower loss counts.
+        """
+        progress = self.progress
+        accuracy = last.validation_accuracy or 0.0
+        if accuracy != progress.best_accuracy or not progress.best_epoch:
+            return accuracy > progress.best_accuracy
+        before = progress.history[progress.best_epoch - 1].validation_loss
+        return (
+            self.patience > 0
+            and before is not None
+            and last.validation_loss is not None
+            and last.validation_loss < before
+        )
+
     def _save(self) -> None:
         progress = self.progress
-        keep_best = self.settings.patience > 0 and not progress.finished
+        keep_best = self.patience > 0 and not progress.finished
         also = [progress.best_version] if keep_best and progress.best_version else []
         facts = {**self.facts, "progress": progress.to_facts()}
         self.active.save(progress.version, facts, also=also)
