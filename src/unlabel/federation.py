@@ -38,6 +38,7 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.epochs import change
+from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.loading import match_tables, table_features
 from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
@@ -378,15 +379,20 @@ class Federation:
         """Judge the staged request, or the last one committed; see `auditing.audit`."""
         return auditing.audit(self, retrained=retrained, watch=watch or watch_nothing)
 
-    def evaluate(self, part: str = "test") -> Evaluation:
-        """Return how well the rows of a part (train, validation or test) are predicted."""
+    def evaluate(self, part: str = "test", *, threshold: float = THRESHOLD) -> Evaluation:
+        """Return how well the rows of a part (train, validation or test) are predicted.
+
+        threshold  probability of the second of two labels above which it is predicted
+        """
         parts = [field.name for field in fields(self.holdings.rows)]
         if part not in parts:
             raise SettingsError(unknown("part of the data", part, parts))
         rows = getattr(self.holdings.rows, part)
         if len(rows) == 0:
             raise SettingsError(f"This run has no {part} rows.")
-        return evaluate(self.active, rows, len(self.labels))
+        gone = self.forgotten.labels
+        check_threshold(threshold, len(self.labels) - len(gone))  # before the parties are asked
+        return evaluate(self.active, rows, len(self.labels), forgotten=gone, threshold=threshold)
 
     def predict(
         self, *, tables: Mapping[str, str | Path] | None = None, data: str | None = None

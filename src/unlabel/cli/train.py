@@ -262,7 +262,7 @@ def _show(
     if json:
         print_json(
             {
-                "accuracy": found.accuracy,
+                "accuracy": found.accuracy_on(found.stay),
                 "per_label_accuracy": by_label,
                 "seconds": seconds,
                 "parties": len(federation.active.parties),
@@ -276,5 +276,5 @@ def _show(
         )
         return
     rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
-    print_table(f"Test accuracy {percent(found.accuracy)}", rows)
+    print_table(f"Test accuracy {percent(found.accuracy_on(found.stay))}", rows)
     messages.print(f"Kept in {target.folder}. Next: unlabel evaluate {target}")
