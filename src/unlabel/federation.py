@@ -37,6 +37,7 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
+from unlabel.train.advice import advise
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.loading import match_tables, table_features
@@ -285,6 +286,9 @@ class Federation:
         ).run()
         if self.folder is not None:
             self.version = self.active.common_versions()[-1]
+        held = self.holdings
+        own = held.features.get(ACTIVE)
+        progress.advice = advise(progress, settings, self.rows_to_train(), held.labels, own)
         return progress
 
     def catch_up(self, *, afresh: bool = False) -> None:

@@ -272,9 +272,12 @@ def _show(
                 "validation_accuracy": _validated(federation, progress),
                 "version": progress.version,
                 "notes": list(federation.notes),
+                "advice": list(progress.advice),
             }
         )
         return
     rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
     print_table(f"Test accuracy {percent(found.accuracy_on(found.stay))}", rows)
+    for sentence in progress.advice:
+        messages.print(f"Note: {sentence}", soft_wrap=True)
     messages.print(f"Kept in {target.folder}. Next: unlabel evaluate {target}")
