@@ -50,19 +50,23 @@ def test_split_overhead_compares_both_ways_of_training() -> None:
 def test_epochs_compares_both_ways_and_scikit_learn_on_every_table(tmp_path: Path) -> None:
     bench = BENCHES.get("epochs")
     rng = np.random.default_rng(0)
-    lines = [f"{a},{'xyz'[n % 3]},{int(a > 0)}" for n, a in enumerate(rng.normal(size=90))]
+    lines = [f"{a},{'xyz'[n % 3]},{int(a > 0)}" for n, a in enumerate(rng.normal(size=200))]
     (tmp_path / "own.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
-    settings = EpochsSettings(files=("own.csv:label=y",), folder=str(tmp_path), rows=(60,), seeds=1)
+    settings = EpochsSettings(
+        files=("own.csv:label=y",), folder=str(tmp_path), rows=(150,), seeds=1
+    )
     with pytest.MonkeyPatch.context() as patch:
         # The tables of scikit-learn take their time; one of a user's own shows the same.
         patch.setattr("unlabel.bench.epochs._known", lambda: iter(()))
-        found = bench.run(settings, lambda text: None)
+        said: list[str] = []
+        found = bench.run(settings, said.append)
+    assert said == ["own-150, seed 0"]
     ((name, figures),) = found["tables"].items()
-    assert (name, figures["rows"]) == ("own-60", 60)
+    assert (name, figures["rows"]) == ("own-150", 150)
     assert figures["old_epochs"]["mean"] == 20 < figures["auto_epochs"]["mean"] <= 100
     for kind in ("old", "auto", "mlp", "logistic"):
         assert 0.5 <= figures[kind]["mean"] <= 1
-    assert bench.table(found)[1][0] == "own-60"
+    assert bench.table(found)[1][0] == "own-150"
     json.dumps(found)
 
 
