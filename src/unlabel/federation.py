@@ -76,6 +76,9 @@ from unlabel.train import (
     evaluate,
     load_holdings,
 )
+from unlabel.train.advice import advise
+from unlabel.train.epochs import change
+from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.given import by_party, frames_config, given_tables, keep_tables
 from unlabel.train.loading import label_names, match_tables, table_features
 from unlabel.train.new_rows import new_rows
@@ -447,6 +450,9 @@ class Federation:
             keep_beginning=self.is_remote,
         ).run()
         self.version = self.active.versions.common()[-1]
+        own = self.holdings.features.get(ACTIVE)
+        rows = self.holdings.rows_without(self.forgotten)
+        progress.advice = advise(progress, self.config.train, rows, self.holdings.labels, own)
         return progress
 
     def _facts(self) -> VersionFacts:
@@ -464,10 +470,18 @@ class Federation:
         self.active.versions.save(version, replace(self._facts(), progress=progress).to_json())
         self.version = version
 
-    def evaluate(self, part: str = "test") -> Evaluation:
-        """Return how well the rows of a part (train, validation or test) are predicted."""
-        rows = self._rows_of(part)
-        return self.with_recovery(lambda: evaluate(self.active, rows, len(self.labels)))
+    def evaluate(self, part: str = "test", *, threshold: float = THRESHOLD) -> Evaluation:
+        """Return how well the rows of a part (train, validation or test) are predicted.
+
+        threshold  probability of the second of two labels above which it is predicted
+        """
+        rows, gone = self._rows_of(part), self.forgotten.labels
+        check_threshold(threshold, len(self.labels) - len(gone))  # before the parties are asked
+        return self.with_recovery(
+            lambda: evaluate(
+                self.active, rows, len(self.labels), forgotten=gone, threshold=threshold
+            )
+        )
 
     def predict(
         self,
@@ -808,7 +822,7 @@ class Federation:
                     f"`{name}` is set when a federation is made; "
                     f"train() takes {', '.join(LOOP_SETTINGS)}."
                 )
-        settings = make_settings({**_as_dict(self.config.train), **changes})
+        settings = change(self.config.train, changes, self.holdings.rows)
         check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
         if self.active.versions.common():
             raise SettingsError("A run that has begun trains with the settings it began with.")

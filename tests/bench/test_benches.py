@@ -8,9 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from unlabel.bench.__main__ import main
+from unlabel.bench.epochs import EpochsSettings
 from unlabel.bench.provenance import provenance
 from unlabel.bench.registry import BENCHES
 from unlabel.bench.split_overhead import SplitOverheadSettings
@@ -42,6 +44,29 @@ def test_split_overhead_compares_both_ways_of_training() -> None:
     lines = bench.table(found)
     assert lines[0][0] == "passive parties"
     assert [line[0] for line in lines[1:]] == ["1", "2"]
+    json.dumps(found)
+
+
+def test_epochs_compares_both_ways_and_scikit_learn_on_every_table(tmp_path: Path) -> None:
+    bench = BENCHES.get("epochs")
+    rng = np.random.default_rng(0)
+    lines = [f"{a},{'xyz'[n % 3]},{int(a > 0)}" for n, a in enumerate(rng.normal(size=200))]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
+    settings = EpochsSettings(
+        files=("own.csv:label=y",), folder=str(tmp_path), rows=(150,), seeds=1
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # The tables of scikit-learn take their time; one of a user's own shows the same.
+        patch.setattr("unlabel.bench.epochs._known", lambda: iter(()))
+        said: list[str] = []
+        found = bench.run(settings, said.append)
+    assert said == ["own-150, seed 0"]
+    ((name, figures),) = found["tables"].items()
+    assert (name, figures["rows"]) == ("own-150", 150)
+    assert figures["old_epochs"]["mean"] == 20 < figures["auto_epochs"]["mean"] <= 100
+    for kind in ("old", "auto", "mlp", "logistic"):
+        assert 0.5 <= figures[kind]["mean"] <= 1
+    assert bench.table(found)[1][0] == "own-150"
     json.dumps(found)
 
 

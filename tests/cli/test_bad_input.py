@@ -61,7 +61,7 @@ def refused(*words: object) -> str:
         (("--precision", "bf61"), "got 'bf61' but accepts 'float32' or 'bf16'."),
         (("--device", "cdua"), "Unknown device 'cdua'. Did you mean 'cuda'? Known: auto, cpu"),
         (("--device", "cpu:x"), "Expected `device` like cpu or cuda:0 but got 'cpu:x'."),
-        (("--epochs", "0"), "Expected `epochs` to be at least 1 but got 0."),
+        (("--epochs", "0"), "Expected `epochs` to be auto or at least 1 but got 0."),
         (("--batch", "1"), "Expected `batch` to be at least 2 but got 1."),
         (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000."),
         (("--lr", "-1"), "Expected `lr` to be a number above 0 but got -1.0."),

@@ -62,7 +62,22 @@ def test_people_of_a_binary_table_are_forgotten_and_certified(
     assert sentence.startswith("Expected at least two labels to be left but 1 would be, 'yes': ")
     assert sentence.endswith("retire it, or forget the labels of people (--ids).")
 
-    before = unlabel("evaluate", "run", "--json").json["accuracy"]
+    judged = unlabel("evaluate", "run", "--json").json
+    before = judged["accuracy"]
+    assert 0.5 < judged["average_precision"] < 1
+    assert 0.5 < judged["auc"] < 1
+    assert judged["threshold_confusion"] == judged["confusion"]
+    strict = unlabel("evaluate", "run", "--threshold", "0.9", "--json").json
+    # Fewer are called 'yes', the second label, of either kind.
+    for loose, harder in zip(judged["confusion"], strict["threshold_confusion"], strict=True):
+        assert harder[1] <= loose[1]
+    assert strict["threshold_confusion"] != judged["confusion"]
+    _, (missed, caught) = strict["threshold_confusion"]
+    shown = " ".join(unlabel("evaluate", "run", "--threshold", "0.9").out.split())
+    assert f"AUC {judged['auc']:.3f}, average precision" in shown
+    assert f"threshold 0.9 of 'yes': {caught} of {caught + missed} rows of 'yes' and" in shown
+    sentence = unlabel("evaluate", "run", "--threshold", "2").sentence
+    assert "`threshold` to be a probability from 0 to 1 but got 2.0" in sentence
     words = ("--ids", "request.csv", "--cover", "150", "--json")
     found = unlabel("forget", "run", *words).json
     assert (found["method"], found["people"], found["staged"]) == ("people", len(listed), True)

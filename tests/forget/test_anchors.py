@@ -273,7 +273,7 @@ def test_a_fit_is_judged_as_its_formula_says(fit: Fit, doubtful: bool, useless: 
 def test_labels_forgotten_earlier_count_on_neither_side() -> None:
     logits = torch.eye(3)[[0, 1, 1, 2]]
     labels = torch.tensor([0, 1, 0, 1])
-    tested = Evaluation(0.5, 1.0, (), ((8, 2, 0), (0, 0, 5), (1, 0, 4)))
+    tested = Evaluation(0.5, 1.0, (), ((8, 2, 0), (0, 0, 5), (1, 0, 4)), 0.5)
     assert Fit.of(logits, labels, tested, ()) == Fit(0.5, (0.8 + 0.0) / 2, 3, 4, 15)
     assert Fit.of(logits, labels, tested, (1,)) == Fit(0.5, 0.8, 2, 2, 10)
     assert Fit.of(logits, labels, tested, (0, 1)) is None  # one label is none to choose from
@@ -281,7 +281,7 @@ def test_labels_forgotten_earlier_count_on_neither_side() -> None:
 
 def test_a_public_set_of_even_labels_is_held_against_test_rows_of_even_labels() -> None:
     """A model of a rare label is right on 94 of 110 rows, and on 65 % of each label alike."""
-    tested = Evaluation(0.5, 94 / 110, (), ((90, 10), (6, 4)))
+    tested = Evaluation(94 / 110, 0.5, (), ((90, 10), (6, 4)), 94 / 110)
     logits = torch.eye(2)[[0] * 9 + [1] + [0] * 6 + [1] * 4]
     fit = Fit.of(logits, torch.tensor([0] * 10 + [1] * 10), tested, ())
     assert fit is not None

@@ -73,7 +73,7 @@ def write(name: str, text: str) -> Callable[[Path, Path], None]:
 
 def edit_agreement(kits: Path, other: Path) -> None:
     path = kits / "shop" / "agreement.yaml"
-    path.write_text(path.read_text().replace("epochs: 20", "epochs: 21"))
+    path.write_text(path.read_text().replace("epochs: auto", "epochs: 21"))
 
 
 def rename_party(kits: Path, other: Path) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from unlabel.cli.output import Json, percent, print_json, print_table
 from unlabel.cli.target import Kit, Run, Target
+
+if TYPE_CHECKING:
+    from unlabel.train import Evaluation
 
 
 def evaluate(
@@ -17,6 +20,10 @@ def evaluate(
     part: Annotated[
         str, typer.Option(help="Rows to judge by: test, validation or train.")
     ] = "test",
+    threshold: Annotated[
+        float,
+        typer.Option(help="Of two labels: probability above which the second is predicted."),
+    ] = 0.5,
     device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
     json: Json = False,
 ) -> None:
@@ -24,17 +31,23 @@ def evaluate(
     target = Target.of(run, federation)
     with target.open(device=device) as opened:
         target.note_unfinished(opened)
-        found = opened.evaluate(part)
+        found = opened.evaluate(part, threshold=threshold)
     by_label = dict(zip(opened.labels, found.per_label_accuracy, strict=True))
-    gone = opened.forgotten.labels
-    stays = accuracy_without(found.confusion, gone)
+    gone = found.forgotten
+    stays = found.accuracy_on(found.stay)
     if json:
         print_json(
             {
-                "accuracy": found.accuracy,
+                "accuracy": stays,
+                "accuracy_all_labels": found.accuracy_all,
                 "retained_accuracy": stays,
                 "forgotten_labels": [opened.labels[number] for number in gone],
-                "loss": found.loss,
+                "loss": found.loss if stays is not None else None,
+                "macro_f1": found.macro_f1,
+                "auc": found.auc,
+                "average_precision": found.average_precision,
+                "threshold": found.threshold if found.threshold_confusion else None,
+                "threshold_confusion": found.threshold_confusion,
                 "per_label_accuracy": by_label,
                 "confusion": [list(line) for line in found.confusion],
                 "labels": list(opened.labels),
@@ -54,17 +67,21 @@ def evaluate(
     if gone:
         # A forgotten label is meant to be missed, so it would only blur what the model is worth.
         title += f" on the {len(opened.labels) - len(gone)} labels that stay, {len(gone)} forgotten"
-    print_table(title, rows, f"On all labels: {percent(found.accuracy)}." if gone else None)
+    more = [f"On all labels: {percent(found.accuracy_all)}."] if gone else []
+    print_table(title, rows, " ".join([*more, *_further(found, opened.labels)]) or None)
 
 
-def accuracy_without(
-    confusion: Sequence[Sequence[int]], gone: Collection[int] = ()
-) -> float | None:
-    """Return the share of right answers on rows whose label was not forgotten.
-
-    >>> accuracy_without([[8, 2], [5, 0]], [1]), accuracy_without([[8, 2], [5, 0]])
-    (0.8, 0.5333333333333333)
-    """
-    stays = [number for number in range(len(confusion)) if number not in gone]
-    rows = sum(sum(confusion[number]) for number in stays)
-    return sum(confusion[number][number] for number in stays) / rows if rows else None
+def _further(found: Evaluation, names: Sequence[str]) -> Iterator[str]:
+    """Say what there is beside the accuracy: of two labels that stay, or of more."""
+    if found.threshold_confusion is None:
+        if found.macro_f1 is not None:
+            yield f"Macro F1 {found.macro_f1:.3f}."
+        return
+    first, second = (names[number] for number in found.stay)
+    if found.auc is not None and found.average_precision is not None:
+        yield f"AUC {found.auc:.3f}, average precision {found.average_precision:.3f}."
+    (kept, raised), (missed, caught) = found.threshold_confusion
+    yield (
+        f"At threshold {found.threshold:g} of '{second}': {caught} of {caught + missed} rows of "
+        f"'{second}' and {kept} of {kept + raised} of '{first}' right."
+    )

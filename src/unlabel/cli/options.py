@@ -9,6 +9,7 @@ from typing import Any
 from unlabel.configfile import parse_config, read_yaml
 from unlabel.errors import RunError, SettingsError
 from unlabel.train import RunConfig
+from unlabel.train.settings import AUTO
 
 
 def parse_parties(text: str) -> int | list[int] | dict[str, int]:
@@ -65,10 +66,11 @@ def expect_same(wanted: RunConfig, kept: RunConfig, folder: Path) -> None:
     wanted_flat, kept_flat = _flat(to_plain(wanted)), _flat(to_plain(kept))
     for name in sorted(wanted_flat.keys() | kept_flat.keys()):
         wish, have = wanted_flat.get(name), kept_flat.get(name)
-        # A kept run names the columns that `rest` stood for, where it was started, and whose
-        # keys its first certificate met.
+        # A kept run names the columns that `rest` stood for, the epochs that `auto` stood for,
+        # where it was started, and whose keys its first certificate met.
         met = name.startswith("trust.") and wish is None
-        resolved = name == "code" or met or (name.endswith("features") and wish == "rest")
+        auto = name in ("train.epochs", "train.patience") and wish == AUTO
+        resolved = name == "code" or met or auto or (name.endswith("features") and wish == "rest")
         if wish != have and not resolved:
             raise RunError(
                 f"Run '{folder}' was made with {name} = {have}, not {wish}; resume it with its own "

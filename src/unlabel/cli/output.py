@@ -32,13 +32,14 @@ def print_table(
 ) -> None:
     """Print rows as a table; the first is the heading, and a [label] stays as it is."""
     plain = [[Text(cell) for cell in row] for row in rows]
-    results.print(make_table(title, plain, caption, lines=lines))
+    below = Text(caption, style="table.caption") if caption else None
+    results.print(make_table(title, plain, below, lines=lines))
 
 
 def make_table(
     title: str,
     rows: Sequence[Sequence[str | Text]],
-    caption: str | None = None,
+    caption: str | Text | None = None,
     *,
     lines: bool = False,
 ) -> Table:

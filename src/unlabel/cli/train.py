@@ -70,7 +70,8 @@ def train(
         str | None, _flag("--top", panel=MODEL, help_text="Top model: a name or module:function.")
     ] = None,
     epochs: Annotated[
-        int | None, _flag("--epochs", panel=TRAINING, help_text="Default 20.")
+        int | None,
+        _flag("--epochs", panel=TRAINING, help_text="Default: 20 to 100, by the training rows."),
     ] = None,
     batch: Annotated[
         int | None, _flag("--batch", panel=TRAINING, help_text="Rows a step. Default 64.")
@@ -94,7 +95,11 @@ def train(
     ] = None,
     patience: Annotated[
         int | None,
-        _flag("--patience", panel=TRAINING, help_text="Stop early after so many idle epochs."),
+        _flag(
+            "--patience",
+            panel=TRAINING,
+            help_text="Stop early after so many idle epochs. Default: 0 where --epochs is given.",
+        ),
     ] = None,
     augment: Annotated[
         str | None,
@@ -271,7 +276,7 @@ def _show(
     if json:
         print_json(
             {
-                "accuracy": found.accuracy,
+                "accuracy": found.accuracy_on(found.stay),
                 "per_label_accuracy": by_label,
                 "seconds": seconds,
                 "parties": len(federation.active.parties),
@@ -281,9 +286,12 @@ def _show(
                 "validation_accuracy": _validated(federation, progress),
                 "version": progress.version,
                 "notes": list(federation.notes),
+                "advice": list(progress.advice),
             }
         )
         return
     rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
-    print_table(f"Test accuracy {percent(found.accuracy)}", rows)
+    print_table(f"Test accuracy {percent(found.accuracy_on(found.stay))}", rows)
+    for sentence in progress.advice:
+        messages.print(f"Note: {sentence}", soft_wrap=True)
     messages.print(f"Kept in {target.folder}. Next: unlabel evaluate {target}")

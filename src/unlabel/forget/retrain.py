@@ -9,6 +9,7 @@ from unlabel.forget.method import METHODS, Data, Method, Tells
 from unlabel.forget.work import Work
 from unlabel.party.optimiser import expect
 from unlabel.train import batch_count, batches
+from unlabel.train.epochs import epochs_of
 
 
 @METHODS.register("retrain")
@@ -42,7 +43,7 @@ class Retrain(Method):
     def run(self, work: Work) -> None:
         """Train."""
         training, rows = work.training, work.retained
-        epochs = self.epochs or training.epochs
+        epochs = self.epochs or epochs_of(training, len(rows))
         a_pass = batch_count(rows, work.batch)
         work.tune(training, training, steps=epochs * a_pass)
         work.rewrite("begin")

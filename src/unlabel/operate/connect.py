@@ -21,6 +21,7 @@ import torch
 from unlabel._version import __version__
 from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
+from unlabel.configfile import read_run_config
 from unlabel.data import ACTIVE
 from unlabel.errors import PartyLost, RunError, SettingsError
 from unlabel.federation import Federation
@@ -37,6 +38,7 @@ from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.runfolder import write_config
 from unlabel.train import Holdings, RunConfig
 from unlabel.train.assembly import build_active
+from unlabel.train.epochs import keep
 from unlabel.train.loading import read_active, read_words, table_holdings
 from unlabel.train.predictions import Predictions
 from unlabel.wire import Description, Transport
@@ -291,6 +293,9 @@ def _assembled(
         found = align(
             transport, own.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
         )
+    if (kit.run / "config.yaml").exists():
+        # The epochs that `auto` stood for when the run began, whatever it would stand for now.
+        config = replace(config, train=keep(config.train, read_run_config(kit.run).train))
     holdings = table_holdings(config, {ACTIVE: own.take(found.positions)})
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, holdings.config.train.place(), folder=kit.home)

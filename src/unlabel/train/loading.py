@@ -31,6 +31,7 @@ from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.files import sha256
 from unlabel.models import read_texts
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
+from unlabel.train.epochs import resolve
 from unlabel.train.facts import Forgotten
 from unlabel.train.left_out import note_left_out
 
@@ -44,7 +45,8 @@ NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no
 class Holdings:
     """What each party of a run holds; rows stand in one order for all.
 
-    config     the run's configuration, with the table columns that were found
+    config     the run's configuration, with the table columns that were found, and with as many
+               epochs as suit the rows where it leaves that open
     features   by party; the active party is among them if it has any
     labels     0 .. C-1 a row, the active party's alone
     names      of the labels
@@ -122,8 +124,15 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
     augment = dataset.augment if settings.augment == "auto" else settings.augment
     if augment != "none" and dataset.layout in ("table", "text"):
         raise SettingsError(NO_PIXELS)
+    rows = draw_rows(
+        dataset.y,
+        test=dataset.test if len(dataset.test) else settings.test,
+        validation=settings.validation,
+        seed=settings.seed,
+        public=settings.public,
+    )
     return Holdings(
-        config=config,
+        config=replace(config, train=resolve(settings, rows)),
         features=part_features(
             config,
             dataset.x,
@@ -135,13 +144,7 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
         labels=torch.from_numpy(dataset.y),
         names=dataset.labels,
         ids=dataset.row_names(),
-        rows=draw_rows(
-            dataset.y,
-            test=dataset.test if len(dataset.test) else settings.test,
-            validation=settings.validation,
-            seed=settings.seed,
-            public=settings.public,
-        ),
+        rows=rows,
         notes=dataset.notes,
     )
 
@@ -172,19 +175,20 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     settings = config.train
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
+    rows = draw_rows(
+        codes,
+        test=settings.test,
+        validation=settings.validation,
+        seed=settings.seed,
+        public=settings.public,
+    )
     return Holdings(
-        config=_with_columns(config, tables),
+        config=replace(_with_columns(config, tables), train=resolve(settings, rows)),
         features=table_features(tables),
         labels=torch.from_numpy(codes),
         names=names,
         ids=tables[ACTIVE].ids,
-        rows=draw_rows(
-            codes,
-            test=settings.test,
-            validation=settings.validation,
-            seed=settings.seed,
-            public=settings.public,
-        ),
+        rows=rows,
         encodings={name: table.encoding for name, table in tables.items()},
     )
 

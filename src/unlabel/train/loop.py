@@ -12,6 +12,7 @@ from torch import Tensor
 from unlabel.data import Rows
 from unlabel.errors import DIVERGED, PartyRefused, TrainingDiverged
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
+from unlabel.train.epochs import epochs_of, patience_of
 from unlabel.train.evaluation import Evaluation, evaluate
 from unlabel.train.facts import VersionFacts
 from unlabel.train.progress import Progress
@@ -49,14 +50,16 @@ class Training:
         self.keep_beginning = keep_beginning
         self.progress = Progress()
         self.steps_an_epoch = batch_count(rows.train, settings.batch)
+        self.epochs = epochs_of(settings, len(rows.train))
+        self.patience = patience_of(settings, rows)
 
     def run(self) -> Progress:
         """Train to the end, from the newest version that all parties have."""
         with own_randomness(self.active.device):
             rows = self.rows.train.to(self.active.device)
-            self.active.prepare(rows, self.steps_an_epoch * self.settings.epochs)
+            self.active.prepare(rows, self.steps_an_epoch * self.epochs)
             self._resume()
-            history, epochs = self.progress.history, self.settings.epochs
+            history, epochs = self.progress.history, self.epochs
             for watcher in self.watchers:
                 watcher.started(history, epochs, len(rows))
             try:
@@ -138,21 +141,21 @@ class Training:
 
     def _judge(self) -> None:
         """Decide after an epoch whether to go on, and keep what has to be kept."""
-        progress, settings = self.progress, self.settings
+        progress = self.progress
         last = progress.history[-1]
-        better = (last.validation_accuracy or 0.0) > progress.best_accuracy
+        better = self._is_better(last)
         if better:
             progress.best_accuracy = last.validation_accuracy or 0.0
             progress.best_epoch = last.epoch
         waited = last.epoch - progress.best_epoch
-        stop_early = settings.patience > 0 and waited >= settings.patience
-        progress.finished = last.epoch >= settings.epochs or stop_early
+        stop_early = self.patience > 0 and waited >= self.patience
+        progress.finished = last.epoch >= self.epochs or stop_early
         if not self.active.versions.are_kept:
             return
         kept = progress.best_version is not None
-        return_to_best = settings.patience > 0 and progress.finished and not better and kept
-        due = last.epoch % settings.save_every == 0 or progress.finished
-        if not return_to_best and (due or (better and settings.patience > 0)):
+        return_to_best = self.patience > 0 and progress.finished and not better and kept
+        due = last.epoch % self.settings.save_every == 0 or progress.finished
+        if not return_to_best and (due or (better and self.patience > 0)):
             progress.version += 1
             if better:
                 progress.best_version = progress.version
@@ -163,9 +166,27 @@ class Training:
             progress.best_version = progress.version
             self._save()
 
+    def _is_better(self, last: Epoch) -> bool:
+        """Return whether an epoch ended better than all before it.
+
+        The higher validation accuracy counts. Few validation rows give the same accuracy again
+        and again, and the first epoch that had it is hardly the best: then the lower loss counts.
+        """
+        progress = self.progress
+        accuracy = last.validation_accuracy or 0.0
+        if accuracy != progress.best_accuracy or not progress.best_epoch:
+            return accuracy > progress.best_accuracy
+        before = progress.history[progress.best_epoch - 1].validation_loss
+        return (
+            self.patience > 0
+            and before is not None
+            and last.validation_loss is not None
+            and last.validation_loss < before
+        )
+
     def _save(self) -> None:
         progress = self.progress
-        keep_best = self.settings.patience > 0 and not progress.finished
+        keep_best = self.patience > 0 and not progress.finished
         also = [progress.best_version] if keep_best and progress.best_version else []
         facts = replace(self.facts, progress=progress)
         self.active.versions.save(progress.version, facts.to_json(), also=also)

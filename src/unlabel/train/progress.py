@@ -13,7 +13,10 @@ from unlabel.train.watch import Epoch
 class Progress:
     """How far a training has come; kept with every version, so that it can be resumed.
 
-    best_version, best_accuracy  the version with the highest validation accuracy so far
+    best_version, best_accuracy  the version with the highest validation accuracy so far, and of
+                                 those with the same the one with the lowest validation loss
+    advice                       what the training's owner should do about it; no part of what is
+                                 kept
     """
 
     version: int = 0
@@ -22,10 +25,11 @@ class Progress:
     best_accuracy: float = -1.0
     best_epoch: int = 0
     finished: bool = False
+    advice: tuple[str, ...] = ()
 
     def to_facts(self) -> dict[str, Any]:
         """Return plain data."""
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "advice"}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Progress:

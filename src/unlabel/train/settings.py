@@ -15,6 +15,8 @@ from unlabel.party import OptimiserSettings, Place, Precision
 from unlabel.party.lateness import LateRule
 from unlabel.party.optimiser import expect, one_of
 
+#: Where the data decides; see `train.epochs`.
+AUTO: Literal["auto"] = "auto"
 #: Steps that a party may be late at most: for each it keeps the way back through its model.
 MOST_LATE = 64
 
@@ -23,15 +25,17 @@ MOST_LATE = 64
 class TrainSettings(OptimiserSettings):
     """Settings of a training; the optimiser's settings hold for every party.
 
-    epochs         passes over the training rows
+    epochs         passes over the training rows; auto takes as many as make 600 steps, but 20 to
+                   100, and the run keeps the number
     batch          rows a step
     seed           names every random draw; the same seed gives the same run
     test           share of the rows kept for testing, where the data has no test part of its own
     validation     share of the other rows that guides early stopping, never used to train or test
     public         rows of each label set aside before training as the public set for forgetting, a
                    tenth of a label's rows at most; 0 sets none aside
-    patience       stop after so many epochs without a better validation accuracy, and return to
-                   the best; 0 trains all epochs
+    patience       stop after so many epochs without a better validation accuracy (or the same at a
+                   lower loss), and return to the best; 0 trains all epochs; auto is half of the
+                   epochs where these are auto too, and 0 where they are given
     augment        what may be done to training images; auto is what suits the dataset
     device         cpu, cuda, or auto for whatever there is
     precision      float32, or bf16 for faster matrix products on a GPU
@@ -52,13 +56,13 @@ class TrainSettings(OptimiserSettings):
                    those are, and takes as much room as the models
     """
 
-    epochs: int = 20
+    epochs: int | Literal["auto"] = AUTO
     batch: int = 64
     seed: int = 0
     test: float = 0.2
     validation: float = 0.1
     public: int = 40
-    patience: int = 0
+    patience: int | Literal["auto"] = AUTO
     augment: Augment | Literal["auto"] = "auto"
     device: str = "cpu"
     precision: Precision = "float32"
@@ -75,13 +79,13 @@ class TrainSettings(OptimiserSettings):
     def __post_init__(self) -> None:
         expect("lr", self.lr, self.lr > 0 and math.isfinite(self.lr), "a number above 0")
         super().__post_init__()
-        expect("epochs", self.epochs, self.epochs >= 1, "at least 1")
+        expect("epochs", self.epochs, _at_least(self.epochs, 1), "auto or at least 1")
         expect("batch", self.batch, self.batch >= 2, "at least 2")
         expect("seed", self.seed, self.seed >= 0, "0 or more")
         expect("test", self.test, 0 < self.test < 1, "a share between 0 and 1")
         expect("validation", self.validation, 0 <= self.validation < 1, "a share from 0 to below 1")
         expect("public", self.public, self.public >= 0, "0 or more")
-        expect("patience", self.patience, self.patience >= 0, "0 or more")
+        expect("patience", self.patience, _at_least(self.patience, 0), "auto or 0 or more")
         expect("save_every", self.save_every, self.save_every >= 1, "at least 1")
         expect("remember", self.remember, all(n >= 0 for n in self.remember), "numbers of labels")
         expect("mixup", self.mixup, 0 <= self.mixup < math.inf, "0 or more")
@@ -90,6 +94,8 @@ class TrainSettings(OptimiserSettings):
         one_of("augment", self.augment, ("auto", *get_args(Augment)))
         one_of("precision", self.precision, get_args(Precision))
         one_of("device", self.device.partition(":")[0], ("auto", "cpu", "cuda"))
+        if self.patience == AUTO and (self.epochs != AUTO or not self.validation):
+            object.__setattr__(self, "patience", 0)
         if self.patience and not self.validation:
             raise SettingsError("Expected `validation` above 0 where `patience` is set but got 0.")
         if self.late and self.graphs:
@@ -121,6 +127,11 @@ class TrainSettings(OptimiserSettings):
         if self.graphs and device.type != "cuda":
             raise SettingsError("Expected `graphs` only with a CUDA device; set it to false.")
         return Place(device, self.precision, self.graphs)
+
+
+def _at_least(value: object, least: int) -> bool:
+    """Return whether a number that the data may decide is large enough."""
+    return value == AUTO or (isinstance(value, int) and value >= least)
 
 
 def check_remembered(labels: tuple[int, ...], count: int) -> None:
