@@ -19,10 +19,12 @@ HEAVY = (
     *("torch", "numpy", "pandas", "sklearn", "scipy", "nvflare", "pydantic", "yaml"),
     *("cryptography", "safetensors", "unlabel.bench", "unlabel.train", "unlabel.federation"),
 )
-#: Files of the command line that import none of it, beside those of the verbs on a run.
+#: Files of the command line that import none of it: all but those of the benches.
 LIGHT = (
     *("main", "start", "lazy", "interrupts", "output", "progress", "data", "methods", "party"),
-    *("federation", "federation_demo", "demo"),
+    *("federation", "federation_demo", "demo", "target", "deprecated", "exits", "train"),
+    *("evaluate", "predict", "forget", "audit", "decide", "status", "report", "certificate"),
+    *("slots", "verify"),
 )
 
 

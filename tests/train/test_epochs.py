@@ -95,9 +95,9 @@ def test_a_run_keeps_the_numbers_and_stops_at_the_best_version(tmp_path: Path) -
     assert (found.accuracy, found.loss) == pytest.approx((-best[0], best[1]))
 
 
-def test_a_run_in_memory_has_no_version_to_return_to_and_trains_all_epochs(tmp_path: Path) -> None:
+def test_a_run_in_no_folder_stops_early_like_any_other(tmp_path: Path) -> None:
     fed = Federation.local(table(tmp_path), model="mlp", batch=2)
-    assert (fed.config.train.epochs, fed.config.train.patience) == (20, 0)
+    assert (fed.config.train.epochs, fed.config.train.patience) == (20, 10)
 
 
 def test_a_killed_run_ends_in_the_weights_of_an_undisturbed_one(tmp_path: Path) -> None:

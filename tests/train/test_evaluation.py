@@ -11,6 +11,7 @@ from sklearn import metrics
 
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
+from unlabel.forget import ForgetSettings
 from unlabel.train import Evaluation
 
 # Five rows of two labels; the difference of the logits is the score of the second label.
@@ -125,7 +126,7 @@ def test_a_federation_judges_by_the_labels_that_stay() -> None:
     before = fed.evaluate()
     assert before.forgotten == ()
     assert before.accuracy == before.accuracy_all
-    fed.forget([3], method="renormalise").commit(force=True)
+    fed.forget([3], settings=ForgetSettings(method="renormalise")).commit(force=True)
     found = fed.evaluate()
     assert found.forgotten == (3,)
     assert found.accuracy == found.accuracy_on(n for n in range(10) if n != 3)

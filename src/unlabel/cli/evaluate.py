@@ -46,7 +46,7 @@ def evaluate(
                 "macro_f1": found.macro_f1,
                 "auc": found.auc,
                 "average_precision": found.average_precision,
-                "threshold": found.threshold if found.threshold_confusion else None,
+                "threshold": found.threshold,
                 "threshold_confusion": found.threshold_confusion,
                 "per_label_accuracy": by_label,
                 "confusion": [list(line) for line in found.confusion],

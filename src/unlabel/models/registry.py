@@ -204,6 +204,8 @@ def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
 def _imported(name: str, code: Path | None) -> Callable[..., Any]:
     """Return the function that `module:function` names."""
     module_name, _, function_name = name.partition(":")
+    if "<" in function_name or "#" in function_name:  # within a function, or a second of one name
+        raise ModelError(_not_here(name))
     for folder in (Path.cwd(), code):
         if folder is not None and str(folder) not in sys.path:
             sys.path.insert(0, str(folder))  # the user's own file is not an installed package
@@ -214,17 +216,20 @@ def _imported(name: str, code: Path | None) -> Callable[..., Any]:
             f"Model '{name}': cannot import '{module_name}' ({why(error)})."
         ) from error
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-    elsewhere = module_name == "__main__" or "<" in function_name or "#" in function_name
-    if function_name not in known and elsewhere:
-        raise ModelError(
-            f"Model '{name}' was made in a notebook or script that is not here; open the run with "
-            f"`Federation.open(folder, model=..)`, or put the model into a file and name it as "
-            f"`module:function`."
-        )
     if function_name not in known:
-        raise ModelError(f"Model '{name}': {unknown('function', function_name, known)}")
+        here = module_name != "__main__"
+        hint = f"Model '{name}': {unknown('function', function_name, known)}"
+        raise ModelError(hint if here else _not_here(name))
     found: Callable[..., Any] = getattr(module, function_name)
     return found
+
+
+def _not_here(name: str) -> str:
+    return (
+        f"Model '{name}' was made in a notebook or script that is not here; open the run with "
+        f"`Federation.open(folder, model=..)`, or put the model into a file and name it as "
+        f"`module:function`."
+    )
 
 
 def need_texts(name: str, shape: Shape) -> Shape:
