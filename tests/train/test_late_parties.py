@@ -17,6 +17,7 @@ from unlabel.errors import PartyRefused, SettingsError
 from unlabel.party import REMEMBERED, ActiveParty, PassiveParty, Stream
 from unlabel.party.lateness import Backlog, Foresight, Lateness, Pending
 from unlabel.train import Holdings, Training, TrainSettings, Watcher, assemble, batches
+from unlabel.train.epochs import epochs_of
 from unlabel.wire import Embed, Gradients, Recorder
 
 FIRST, SECOND = "passive-1", "passive-2"
@@ -46,7 +47,8 @@ def train_by_hand(holdings: Holdings) -> dict[str, Tensor]:
     settings = holdings.config.train
     active, passives = assemble(holdings)  # only for the same initial weights and scaling
     rows = holdings.rows.train
-    active.prepare(rows, settings.epochs * 4)
+    epochs = epochs_of(settings, len(rows))
+    active.prepare(rows, epochs * 4)
     modules: dict[str, nn.Module] = {k: copy.deepcopy(p.bottom.module) for k, p in passives.items()}
     top = copy.deepcopy(active.top.module)
     kind: Any = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.SGD
@@ -57,7 +59,7 @@ def train_by_hand(holdings: Holdings) -> dict[str, Tensor]:
     }
     late = dict.fromkeys(settings.late_parties or modules, settings.late)
     step = 0
-    for epoch in range(1, settings.epochs + 1):
+    for epoch in range(1, epochs + 1):
         past = {name: [held(module)] for name, module in modules.items()}
         for place, some in enumerate(
             batches(rows, settings.batch, seed=settings.seed, epoch=epoch)
@@ -87,7 +89,7 @@ def train_by_hand(holdings: Holdings) -> dict[str, Tensor]:
                 for own, value in zip(module.parameters(), copies[name].parameters(), strict=True):
                     own.grad = value.grad
             for optimiser in optimisers.values():
-                optimiser.param_groups[0]["lr"] = settings.rate(step, settings.epochs * 4)
+                optimiser.param_groups[0]["lr"] = settings.rate(step, epochs * 4)
                 optimiser.step()
             for name, module in modules.items():
                 past[name].append(held(module))
