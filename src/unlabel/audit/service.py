@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -255,14 +256,15 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Seen]:
         path = folder / f"{number}.safetensors"
         if not path.exists():
             watch(number, wanted, f"retraining {number + 1} of {wanted}")
-            seed = config.train.seed + 1 + number
-            settings = replace(config.train, seed=seed, patience=0)
+            settings = replace(config.train, seed=config.train.seed + 1 + number)
             # The rows stay: another seed for the models, the same data to judge them on.
             own = replace(holdings, config=replace(config, train=settings))
-            active, _ = assemble(own)
-            rows = holdings.rows_without(gone)
-            Training(active, rows, settings, labels=len(run.labels)).run()
-            keep_seen(path, _look(active, run, case))
+            # Versions of its own, to stop early where the original would.
+            with tempfile.TemporaryDirectory(prefix="unlabel-") as place:
+                active, _ = assemble(own, folder=Path(place))
+                rows = holdings.rows_without(gone)
+                Training(active, rows, settings, labels=len(run.labels)).run()
+                keep_seen(path, _look(active, run, case))
         found.append(kept_seen(path, run.labels))
     return found
 

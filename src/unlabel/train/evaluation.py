@@ -48,7 +48,7 @@ class Evaluation:
     loss: float
     per_label_accuracy: tuple[float | None, ...]
     confusion: tuple[tuple[int, ...], ...]
-    accuracy_all: float
+    accuracy_all: float = math.nan
     forgotten: tuple[int, ...] = ()
     macro_f1: float | None = None
     auc: float | None = None
