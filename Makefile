@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml constraints.txt
 
-.PHONY: demo test test-long federation-demo federation-test check lint types docs docs-figures related-work reproduction bench-small fuzz clean help
+.PHONY: demo test test-long federation-demo federation-test check wheel-demo lint types docs docs-figures related-work reproduction bench-small fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -29,7 +29,15 @@ federation-demo: $(VENV)/.federation   ## three parties in processes of their ow
 federation-test: $(VENV)/.dev $(VENV)/.federation   ## the tests of parties in processes of their own
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/federation -n 3 --dist loadfile
 
-check: lint types test federation-test test-long docs   ## everything that must hold before a commit
+check: lint types test federation-test test-long docs wheel-demo   ## everything that must hold before a commit
+
+# As somebody without the clone would: a wheel, an empty environment, an empty folder.
+wheel-demo: $(BIN)/python   ## install a wheel into an empty environment and run the demo from it
+	rm -rf build/wheel && mkdir -p build/wheel/here
+	$(PIP) wheel --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/env
+	build/wheel/env/bin/pip --disable-pip-version-check --quiet install --constraint constraints.txt build/wheel/*.whl
+	cd build/wheel/here && ../env/bin/unlabel demo
 
 lint: $(VENV)/.dev    ## formatting and lint
 	$(BIN)/ruff format --check src tests docs tools
