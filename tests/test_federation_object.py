@@ -19,7 +19,7 @@ from torch import Tensor, nn
 import unlabel as ul
 from unlabel.audit import service as auditing
 from unlabel.models.registry import build_bottom, name_of
-from unlabel.train import Training
+from unlabel.train import Training, Watcher
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -102,6 +102,34 @@ def test_a_copy_is_changed_alone() -> None:
     other.forget(labels=["boat"]).commit(force=True)
     assert fed.evaluate() == before
     assert fed.status().forgotten_labels == ()
+
+
+class Stop(Watcher):
+    """Interrupts a training, as somebody does in a notebook."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def stepped(self, rows: int, loss: Tensor, correct: Tensor) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("after", [0, 3, 9])
+def test_a_training_that_is_interrupted_in_a_notebook_goes_on_from_the_last_epoch(
+    after: int,
+) -> None:
+    """Six steps are an epoch here: before the first one ends, and in the second."""
+    whole, broken = made(), made()
+    whole.train()
+    with pytest.raises(KeyboardInterrupt):
+        broken.train(watchers=[Stop(after)])
+    assert broken.version == after // 6
+    broken.train()
+    assert broken.evaluate() == whole.evaluate()
+    states = [fed.passives["shop"].bottom.model_state() for fed in (whole, broken)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
 # --- outcomes -----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import shutil
 import time
@@ -422,13 +423,11 @@ class Federation:
         if "reveal" in changes:
             _warn("train(reveal=..)", "train(allow_disclosure=..)")
             allow_disclosure = bool(changes.pop("reveal"))
-        return self.with_recovery(lambda: self._train(watchers, allow_disclosure, changes))
-
-    def _train(
-        self, watchers: Sequence[Watcher], allow_disclosure: bool, changes: Mapping[str, Any]
-    ) -> Progress:
         if changes:
-            self._change(changes)
+            self.with_recovery(lambda: self._change(changes))
+        return self.with_recovery(lambda: self._train(watchers, allow_disclosure))
+
+    def _train(self, watchers: Sequence[Watcher], allow_disclosure: bool) -> Progress:
         self.refresh()
         if has_hidden(self) and not allow_disclosure:
             raise ForgetError(
@@ -440,15 +439,21 @@ class Federation:
         if not self.is_temporary:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
-        progress = Training(
+        training = Training(
             self.active,
             self.holdings.rows_without(self.forgotten),
             self.config.train,
             labels=len(self.labels),
             facts=self._facts(),
             watchers=watching,
-            keep_beginning=self.is_remote,
-        ).run()
+        )
+        try:
+            progress = training.run()
+        except BaseException:
+            if not self.is_remote:  # there the next connection does so
+                with contextlib.suppress(UnlabelError):
+                    self.refresh(afresh=True)  # an epoch that was begun counts for nothing
+            raise
         self.version = self.active.versions.common()[-1]
         own = self.holdings.features.get(ACTIVE)
         rows = self.holdings.rows_without(self.forgotten)

@@ -26,8 +26,8 @@ class Training:
     Every step is a function of the weights, the seed and the step's number. So a training that
     was killed and resumes from its last version ends in the same weights as an undisturbed one.
 
-    keep_beginning  keep the untrained models as version 0: parties that live on while others get
-                    lost have moved, and must be able to return to where all began
+    The untrained models are kept as version 0: parties that live on after a training was
+    interrupted, or while others got lost, have moved and must be able to return to where all began.
     """
 
     def __init__(
@@ -39,7 +39,6 @@ class Training:
         labels: int,
         facts: VersionFacts | None = None,
         watchers: Sequence[Watcher] = (),
-        keep_beginning: bool = False,
     ) -> None:
         self.active = active
         self.rows = rows
@@ -47,7 +46,6 @@ class Training:
         self.labels = labels
         self.facts = facts or VersionFacts()
         self.watchers = tuple(watchers)
-        self.keep_beginning = keep_beginning
         self.progress = Progress()
         self.steps_an_epoch = batch_count(rows.train, settings.batch)
         self.epochs = epochs_of(settings, len(rows.train))
@@ -81,7 +79,7 @@ class Training:
         if versions:
             kept = VersionFacts.from_json(self.active.versions.restore(versions[-1]))
             self.progress = kept.progress or Progress()
-        elif self.keep_beginning:
+        else:
             self._save()
 
     def _epoch(self, rows: Tensor, number: int) -> Epoch:
