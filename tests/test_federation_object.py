@@ -66,9 +66,9 @@ def test_a_federation_in_no_folder_has_every_verb_and_leaves_nothing_behind(
     assert not folder.exists()
 
 
-def test_a_certificate_from_no_folder_says_that_its_keys_are_passing(tmp_path: Path) -> None:
+def test_a_certificate_from_no_folder_says_that_its_keys_are_temporary(tmp_path: Path) -> None:
     said = {}
-    for name, folder in (("passing", None), ("kept", tmp_path / "run")):
+    for name, folder in (("temporary", None), ("kept", tmp_path / "run")):
         fed = made(folder=folder)
         fed.train()
         fed.forget(labels=["boat"]).commit(force=True)
@@ -76,11 +76,11 @@ def test_a_certificate_from_no_folder_says_that_its_keys_are_passing(tmp_path: P
         assert made_of.body.get("keys", "kept") == name
         checks = ul.verify(made_of.path, trust=fed.config.trust)
         assert checks.holds
-        said[name] = any("passing ones" in sentence for sentence in checks.unchecked)
-    assert said == {"passing": True, "kept": False}
+        said[name] = any("temporary" in sentence for sentence in checks.unchecked)
+    assert said == {"temporary": True, "kept": False}
     # What is signed cannot be taken out again.
-    text = (tmp_path / "passing.json").read_text()
-    (tmp_path / "forged.json").write_text(text.replace('"keys": "passing"', '"keys": "kept"'))
+    text = (tmp_path / "temporary.json").read_text()
+    (tmp_path / "forged.json").write_text(text.replace('"keys": "temporary"', '"keys": "kept"'))
     assert not ul.verify(tmp_path / "forged.json").holds
 
 

@@ -8,7 +8,7 @@ import unlabel
 from unlabel.errors import UnlabelError
 
 PUBLIC = [
-    "AnnexWish",
+    "AuditFacts",
     "AuditSettings",
     "CertificateError",
     "Certified",
@@ -25,6 +25,7 @@ PUBLIC = [
     "ForgetError",
     "ForgetSettings",
     "LedgerEntry",
+    "Measurement",
     "ModelError",
     "ModelSettings",
     "Outcome",
@@ -34,8 +35,10 @@ PUBLIC = [
     "PartySuspected",
     "Policy",
     "Predictions",
+    "Privacy",
     "Progress",
     "PublicMismatch",
+    "RemoteFederation",
     "Report",
     "Result",
     "RunConfig",
@@ -47,12 +50,14 @@ PUBLIC = [
     "TrainingDiverged",
     "TrainingError",
     "UnlabelError",
+    "UsageError",
     "Verdict",
     "WatchSettings",
     "WireError",
     "Work",
     "__version__",
     "connected",
+    "make_auditor_keys",
     "verify",
 ]
 

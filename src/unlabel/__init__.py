@@ -7,12 +7,14 @@
 True
 """
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from unlabel._version import __version__
 
 if TYPE_CHECKING:
+    from unlabel.audit import AuditFacts, Measurement, Privacy
     from unlabel.audit.verdict import Finding, Verdict
     from unlabel.defend import DefendSettings
     from unlabel.errors import (
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         TrainingDiverged,
         TrainingError,
         UnlabelError,
+        UsageError,
         WireError,
     )
     from unlabel.federation import Federation
@@ -45,17 +48,20 @@ if TYPE_CHECKING:
         Work,
     )
     from unlabel.models import ModelSettings
-    from unlabel.operate.connect import connected
+    from unlabel.operate.connect import RemoteFederation, connected
     from unlabel.party import LedgerEntry, Policy, WatchSettings
-    from unlabel.report.certificate import AnnexWish
+    from unlabel.report.annex import make_auditor_keys
     from unlabel.report.checks import Checks
     from unlabel.report.service import Certified, Report
     from unlabel.train import AuditSettings, Epoch, Evaluation, Progress, RunConfig, TrainSettings
     from unlabel.train.predictions import Predictions
     from unlabel.verification import verify
 
+# What a party refuses is raised as an error; whoever wants the log adds a handler.
+logging.getLogger("unlabel").addHandler(logging.NullHandler())
+
 __all__ = [
-    "AnnexWish",
+    "AuditFacts",
     "AuditSettings",
     "CertificateError",
     "Certified",
@@ -72,6 +78,7 @@ __all__ = [
     "ForgetError",
     "ForgetSettings",
     "LedgerEntry",
+    "Measurement",
     "ModelError",
     "ModelSettings",
     "Outcome",
@@ -81,8 +88,10 @@ __all__ = [
     "PartySuspected",
     "Policy",
     "Predictions",
+    "Privacy",
     "Progress",
     "PublicMismatch",
+    "RemoteFederation",
     "Report",
     "Result",
     "RunConfig",
@@ -94,18 +103,26 @@ __all__ = [
     "TrainingDiverged",
     "TrainingError",
     "UnlabelError",
+    "UsageError",
     "Verdict",
     "WatchSettings",
     "WireError",
     "Work",
     "__version__",
     "connected",
+    "make_auditor_keys",
     "verify",
 ]
 
 #: Where each name comes from. They are looked up when they are first asked for: a command that only
 #: shows its help, or an engine's process that only passes bytes on, is not to load PyTorch for it.
 _HOMES = {
+    "UsageError": "unlabel.errors",
+    "make_auditor_keys": "unlabel.report.annex",
+    "RemoteFederation": "unlabel.operate.connect",
+    "AuditFacts": "unlabel.audit",
+    "Privacy": "unlabel.audit",
+    "Measurement": "unlabel.audit",
     "Finding": "unlabel.audit.verdict",
     "Verdict": "unlabel.audit.verdict",
     "DefendSettings": "unlabel.defend",
@@ -139,7 +156,6 @@ _HOMES = {
     "LedgerEntry": "unlabel.party",
     "Policy": "unlabel.party",
     "WatchSettings": "unlabel.party",
-    "AnnexWish": "unlabel.report.certificate",
     "Checks": "unlabel.report.checks",
     "Certified": "unlabel.report.service",
     "Report": "unlabel.report.service",

@@ -2,6 +2,7 @@
 
     UnlabelError            error            any of these
     ├── SettingsError       settings         a setting has a value that cannot work
+    │   └── UsageError      usage            a command line that cannot be meant
     ├── DataError           data             data is missing, malformed or does not fit the request
     │   └── CertificateError  certificate    a certificate does not hold
     ├── ModelError          model            a model cannot be built or has the wrong shape
@@ -88,6 +89,12 @@ class SettingsError(UnlabelError, ValueError):
     """
 
     code = "settings"
+
+
+class UsageError(SettingsError):
+    """A command line that cannot be meant: what it names does not go together, or is not there."""
+
+    code = "usage"
 
 
 class DataError(UnlabelError):

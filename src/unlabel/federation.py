@@ -8,10 +8,11 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import date
 from pathlib import Path
 from threading import Event
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
@@ -47,10 +48,11 @@ from unlabel.forget import (
 from unlabel.forget import service as forgetting
 from unlabel.forget.cover import CoverSecret
 from unlabel.forget.plan import has_hidden
+from unlabel.forget.request import as_list
 from unlabel.forget.settings import renamed
 from unlabel.forget.slots import serve_slot
 from unlabel.forget.spending import Spending
-from unlabel.models import ModelSettings, name_of
+from unlabel.models import ModelSettings, bind
 from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
 from unlabel.runfolder import (
     TemporaryFolder,
@@ -81,7 +83,13 @@ from unlabel.train.advice import advise
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.given import by_party, frames_config, given_tables, keep_tables
-from unlabel.train.loading import label_names, match_tables, table_features
+from unlabel.train.loading import (
+    Source,
+    label_names,
+    labels_in,
+    match_tables,
+    table_features,
+)
 from unlabel.train.new_rows import new_rows
 from unlabel.train.notes import uneven_labels
 from unlabel.train.predictions import Predictions
@@ -90,7 +98,6 @@ from unlabel.train.settings import check_batch
 if TYPE_CHECKING:
     from unlabel.audit import Verdict
     from unlabel.operate.connect import RemoteFederation
-    from unlabel.report.certificate import AnnexWish
     from unlabel.report.service import Certified, Report
 
 T = TypeVar("T")
@@ -120,6 +127,8 @@ class Federation:
 
     #: Whether the other parties live elsewhere, with their data.
     is_remote: bool = False
+    #: Whether a verb is under way that is done again where a party gets lost.
+    is_recovering: bool = False
 
     def __init__(
         self,
@@ -304,6 +313,15 @@ class Federation:
         return federation
 
     @classmethod
+    def from_file(
+        cls, path: str | Path, folder: str | Path | None = None, *, overwrite: bool = False
+    ) -> Federation:
+        """Start the run that a YAML file describes, as `unlabel train FILE --out FOLDER` does."""
+        from unlabel.configfile import read_config
+
+        return cls.create(read_config(Path(path)), folder, overwrite=overwrite)
+
+    @classmethod
     def open(
         cls,
         folder: str | Path,
@@ -322,9 +340,9 @@ class Federation:
         model       the function or class that the run was made with, where no import finds it
         """
         path = Path(folder)
-        if model is not None:
-            name_of(model)
         config = read_config_of(path)
+        if model is not None:
+            bind(config.model.bottom, model)
         if device:
             config = replace(config, train=replace(config.train, device=device))
         holdings = load_holdings(config, folder=path)
@@ -334,13 +352,18 @@ class Federation:
         return federation
 
     def copy(self) -> Federation:
-        """Return the same federation in a temporary folder of its own, to try something out."""
+        """Return the same federation in a temporary folder of its own, to try something out.
+
+        It gets no keys: what the parties sign there is not signed as them.
+        """
         if self.is_remote:
             raise SettingsError("What other parties keep elsewhere cannot be copied from here.")
         place = TemporaryFolder()
-        shutil.copytree(self.folder, place.path, dirs_exist_ok=True)
-        active, passives = assemble(self.holdings, folder=place.path)
-        other = Federation(self.holdings, active, passives, place)
+        unsigned = shutil.ignore_patterns("signing.key")
+        shutil.copytree(self.folder, place.path, dirs_exist_ok=True, ignore=unsigned)
+        holdings = replace(self.holdings, config=replace(self.config, trust={}))
+        active, passives = assemble(holdings, folder=place.path)
+        other = Federation(holdings, active, passives, place)
         other.load_latest()
         return other
 
@@ -352,7 +375,7 @@ class Federation:
         started, all return to the last version they share, and the verb goes on from there. Use it
         in a `with` block, or `close` it.
 
-        options  `resume`, `recovering`, `fewer`, `report`, `watch`: see `operate.connect.connect`
+        options  `resume`, `recovering`, `fewer`, `notify`, `watch`: see `operate.connect.connect`
         """
         # Imported late: a run in one process needs no engine.
         from unlabel.operate.connect import connect
@@ -365,7 +388,12 @@ class Federation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
@@ -423,8 +451,12 @@ class Federation:
         if "reveal" in changes:
             _warn("train(reveal=..)", "train(allow_disclosure=..)")
             allow_disclosure = bool(changes.pop("reveal"))
+        if changes and self.is_remote:
+            raise SettingsError(
+                f"A federation trains as its parties agreed; leave {', '.join(changes)} out."
+            )
         if changes:
-            self.with_recovery(lambda: self._change(changes))
+            self._change(changes)
         return self.with_recovery(lambda: self._train(watchers, allow_disclosure))
 
     def _train(self, watchers: Sequence[Watcher], allow_disclosure: bool) -> Progress:
@@ -480,13 +512,17 @@ class Federation:
 
         threshold  probability of the second of two labels above which it is predicted
         """
-        rows, gone = self._rows_of(part), self.forgotten.labels
-        check_threshold(threshold, len(self.labels) - len(gone))  # before the parties are asked
-        return self.with_recovery(
-            lambda: evaluate(
+        rows = self._rows_of(part)
+
+        def act() -> Evaluation:
+            self._expect_trained()
+            gone = self.forgotten.labels
+            check_threshold(threshold, len(self.labels) - len(gone))
+            return evaluate(
                 self.active, rows, len(self.labels), forgotten=gone, threshold=threshold
             )
-        )
+
+        return self.with_recovery(act)
 
     def predict(
         self,
@@ -506,19 +542,26 @@ class Federation:
         return self.with_recovery(lambda: self._predict(tables or {}, data, part))
 
     def _predict(self, tables: Mapping[str, Any], data: str | None, part: str) -> Predictions:
+        self._expect_trained()
         if not tables and data is None:
             return self._predict_own(part)
         if self.config.data is None:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
-            new = match_tables(self.config, by_party(self.config, tables), self.holdings.encodings)
+            given = by_party(self.config, tables)
+            new = match_tables(self.config, given, self.holdings.encodings)
             found = self._predict_new(next(iter(new.values())).ids, table_features(new))
             notes = tuple(note for table in new.values() for note in table.notes())
-            return replace(found, unknown=max(t.left_out for t in new.values()), notes=notes)
+            return replace(
+                found,
+                unknown=max(t.left_out for t in new.values()),
+                notes=notes,
+                truth=self._truth(given.get(ACTIVE), found.ids),
+            )
         if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
-        given = new_rows(self.config, str(data))
-        return replace(self._predict_new(given.ids, given.features), notes=given.notes)
+        rows = new_rows(self.config, str(data))
+        return replace(self._predict_new(rows.ids, rows.features), notes=rows.notes)
 
     def _predict_own(self, part: str) -> Predictions:
         """Predict the run's own rows, with their labels beside; what is forgotten is not said."""
@@ -530,6 +573,16 @@ class Federation:
         ]
         ids = self.holdings.ids[rows.numpy()]
         return replace(self.predict_rows(ids, rows, "main"), truth=tuple(truth))
+
+    def _truth(self, source: Source | None, ids: Array) -> tuple[str, ...] | None:
+        """Return the labels that a table of new rows brings; forgotten ones are empty."""
+        assert self.config.active is not None
+        known = None if source is None else labels_in(source, self.config.active)
+        if known is None:
+            return None
+        gone = {self.labels[label] for label in self.forgotten.labels}
+        found = (known.get(who, "") for who in ids.tolist())
+        return tuple("" if label in gone else label for label in found)
 
     def _predict_new(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
         """Hand each party its part of the new rows, and ask for predictions."""
@@ -555,6 +608,12 @@ class Federation:
                 )
             bottom.add_table(table, part)
 
+    def _expect_trained(self) -> None:
+        """Go to the newest version; raise where there is none yet."""
+        self.refresh()
+        if self.version is None:
+            raise CheckpointError("Nothing was trained yet; train first.")
+
     def _rows_of(self, part: str) -> torch.Tensor:
         """Return the rows of a part of the run, which must have some."""
         parts = [field.name for field in fields(Rows)]
@@ -571,20 +630,21 @@ class Federation:
         self,
         labels: Sequence[str | int] = (),
         *,
-        ids: Sequence[str] = (),
+        ids: Sequence[str | int] = (),
         settings: ForgetSettings | None = None,
     ) -> Work:
         """Check a request without changing anything; what it would take stands in what is returned.
 
         It is the first step of `forget`, which takes the same arguments.
         """
-        return self.with_recovery(lambda: plan(self, labels=labels, ids=ids, settings=settings))
+        wanted, people = as_list("labels", labels), as_list("ids", ids)
+        return self.with_recovery(lambda: plan(self, labels=wanted, ids=people, settings=settings))
 
     def forget(
         self,
         labels: Sequence[str | int] = (),
         *,
-        ids: Sequence[str] = (),
+        ids: Sequence[str | int] = (),
         settings: ForgetSettings | None = None,
         watch: Watch | None = None,
         **options: Any,
@@ -606,10 +666,11 @@ class Federation:
         if options:
             _warn("forget(method=.., ..)", "forget(settings=ForgetSettings(method=.., ..))")
             settings = replace(settings or ForgetSettings(), **renamed(options))
-        settings = self._with_key(settings or ForgetSettings(), people=bool(ids))
+        wanted, people = as_list("labels", labels), as_list("ids", ids)
+        settings = self._with_key(settings or ForgetSettings(), people=bool(people))
         return self.with_recovery(
             lambda: forgetting.forget(
-                self, labels, ids=ids, settings=settings, watch=watch or watch_nothing
+                self, wanted, ids=people, settings=settings, watch=watch or watch_nothing
             )
         )
 
@@ -628,15 +689,22 @@ class Federation:
         self,
         *,
         retrained: int = 0,
-        demand: AuditSettings | None = None,
+        demand: str | AuditSettings | None = None,
         watch: Watch | None = None,
     ) -> Verdict:
-        """Judge the staged request, or the last one committed; see `audit.service.audit`."""
+        """Judge the staged request, or the last one committed.
+
+        retrained  models to retrain without the label and to compare with
+        demand     the level to demand, or all thresholds; the run's own by default
+        """
         from unlabel.audit import service
 
+        limits = self.config.audit if demand is None else demand
+        if isinstance(limits, str):
+            limits = AuditSettings(**{**asdict(self.config.audit), "demand": limits})
         return self.with_recovery(
             lambda: service.audit(
-                self, retrained=retrained, demand=demand, watch=watch or watch_nothing
+                self, retrained=retrained, demand=limits, watch=watch or watch_nothing
             )
         )
 
@@ -646,15 +714,29 @@ class Federation:
         One that an audit found below the demanded level, or whose label is still predicted, is
         committed only by `force`, which is noted in the ledger.
         """
-        from unlabel.audit.service import expect_deep_enough
+        from unlabel.audit.service import expect_committable
 
         wanted = request or forgetting.waiting(self)
 
         def act() -> str:
-            audit = expect_deep_enough(self, wanted, force=force)
+            demand = self.config.audit.demand
+            audit = expect_committable(self.folder, demand, wanted, force=force)
             return forgetting.commit(self, wanted, force=force, audit=audit)
 
         return self._once(act, lambda: forgetting.is_decided(self, "commit", wanted), wanted)
+
+    @staticmethod
+    def expect_committable(folder: str | Path, *, force: bool = False) -> None:
+        """Raise where the request that waits in a run's folder would not be committed.
+
+        Nobody is asked: that a commit was tried in vain would tell partners of a hidden request
+        that it failed.
+        """
+        from unlabel.audit.service import expect_committable
+
+        path = Path(folder)
+        demand = read_config_of(path).audit.demand
+        expect_committable(path, demand, None, force=force)
 
     def rollback(self, request: str | None = None) -> str:
         """Drop the staged request at every party; return its id."""
@@ -669,7 +751,7 @@ class Federation:
         self, act: Callable[[], str], is_done: Callable[[], bool], request: str | None
     ) -> str:
         """Decide on a request; where a party gets lost meanwhile, only what is not decided yet."""
-        tries = 0
+        tries = int(self.is_recovering)
 
         def attempt() -> str:
             nonlocal tries
@@ -695,11 +777,17 @@ class Federation:
 
     def status(self) -> Status:
         """Return where every party stands."""
-        return self.with_recovery(lambda: forgetting.status(self))
+
+        def act() -> Status:
+            self.refresh()
+            return forgetting.status(self)
+
+        return self.with_recovery(act)
 
     def queue(self, labels: Sequence[str | int]) -> int:
         """Let a hidden request wait for a slot, and send nothing; return its place in the queue."""
-        numbers = find_labels(labels, self.labels, Forgotten())
+        wanted = as_list("labels", labels)
+        numbers = find_labels(wanted, self.labels, Forgotten())
         return Queue(self.folder / ACTIVE).append(tuple(self.labels[n] for n in numbers))
 
     @staticmethod
@@ -782,29 +870,35 @@ class Federation:
         path: str | Path | None = None,
         *,
         request: str | None = None,
-        received: date | None = None,
-        annex: AnnexWish | None = None,
+        received: date | str | None = None,
+        auditor_key: str | Path | None = None,
+        legal_basis: str | None = None,
+        informed: Sequence[str] = (),
     ) -> Certified:
         """Have every party sign what it did for a request, and write that down.
 
-        path      of the file; RUN/certificate.json by default. A sealed annex lies beside it
-        request   its id; the last one that was committed by default
-        received  day on which the demand came in; the day of the commit by default
-        annex     for which auditor an annex is sealed, and what stands in it; none by default
+        path         of the file; RUN/certificate.json by default. A sealed annex lies beside it
+        request      its id; the last one that was committed by default
+        received     day on which the demand came in; the day of the commit by default
+        auditor_key  an auditor's public key, for whom an annex is sealed; none without it
+        legal_basis  why the demand had to be met; for the annex
+        informed     parties that were told what it is about; for the annex
 
         A federation in no folder signs with keys that go with it, and the certificate says so.
         """
-        from unlabel.report.service import certify
+        from unlabel.report.service import annex_for, certify, day_in
 
+        annex = annex_for(auditor_key, legal_basis, informed)
+        day = day_in(received) if isinstance(received, str) else received
         target = None if path is None else Path(path)
         made = self.with_recovery(
             lambda: certify(
                 self,
                 target,
                 request=request,
-                received=received,
+                received=day,
                 annex=annex,
-                passing=self.is_temporary,
+                temporary=self.is_temporary,
             )
         )
         if made.newly_trusted:
@@ -822,6 +916,8 @@ class Federation:
     def _change(self, changes: Mapping[str, Any]) -> None:
         """Change settings of the loop; the others are built into the parties already."""
         for name in changes:
+            if name not in [each.name for each in fields(TrainSettings)]:
+                raise SettingsError(unknown("training setting", name, LOOP_SETTINGS))
             if name not in LOOP_SETTINGS:
                 raise SettingsError(
                     f"`{name}` is set when a federation is made; "

@@ -9,9 +9,11 @@ RUN/
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 from unlabel.data import ACTIVE
@@ -46,7 +48,13 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="unlabel-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(path: Path, owner: int) -> None:
+    """Remove a temporary folder, in the process that made it: its children may end before it."""
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:
@@ -94,7 +102,20 @@ def start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
 
 
 def write_config(folder: Path, config: RunConfig) -> None:
-    """Keep the configuration in the run's folder."""
+    """Keep the configuration in the run's folder; tables that lie in it go with it."""
+    home = folder.resolve()
+
+    def inside(table: Path) -> Path:
+        return table.relative_to(home) if table.is_relative_to(home) else table
+
+    config = replace(
+        config,
+        active=config.active and replace(config.active, table=inside(config.active.table)),
+        passive=[
+            replace(party, table=inside(party.table)) if party.table else party
+            for party in config.passive
+        ],
+    )
     # Imported late: pydantic and YAML are not needed to train in memory.
     from unlabel.configfile import dump_config
 

@@ -10,11 +10,12 @@ from unlabel.errors import DataError, SettingsError
 from unlabel.report import verify as checking
 from unlabel.report.annex import read_annex_key
 from unlabel.report.checks import Checks
+from unlabel.report.service import Certified
 from unlabel.train.config import check_trust
 
 
 def verify(
-    certificate: str | Path,
+    certificate: str | Path | Certified,
     *,
     run: str | Path | None = None,
     annex: str | Path | None = None,
@@ -28,7 +29,7 @@ def verify(
     annex_key  the auditor's private key, to open the annex
     trust      the parties' public keys by name, or a YAML file with them; the run's own by default
     """
-    path = Path(certificate)
+    path = certificate.path if isinstance(certificate, Certified) else Path(certificate)
     folder = None if run is None else Path(run)
     beside = path.with_suffix(".annex") if annex is None else Path(annex)
     text = _read(path)

@@ -19,7 +19,7 @@ import pandas as pd
 import pytest
 import torch
 
-from unlabel.cli.exits import ERROR, NOT_PASSED
+from unlabel.cli.exits import ERROR, NOT_PASSED, USAGE
 from unlabel.cli.main import main
 
 QUICK = ("--data", "digits", "--model", "mlp", "--epochs", "1")
@@ -43,16 +43,16 @@ class Outcome:
 
     @property
     def sentence(self) -> str:
-        """The message of a command that failed as it should."""
-        return self._sentence(ERROR)
+        """The message of a command that failed as it should, or could not be meant."""
+        return self._sentence(ERROR, USAGE)
 
     @property
     def finding(self) -> str:
         """The message of a command that was carried out, and whose answer is no."""
         return self._sentence(NOT_PASSED)
 
-    def _sentence(self, code: int) -> str:
-        assert self.code == code, (self.code, self.out, self.err)
+    def _sentence(self, *codes: int) -> str:
+        assert self.code in codes, (self.code, self.out, self.err)
         assert self.out == ""
         assert "Traceback" not in self.err
         errors = [line for line in self.err.splitlines() if line.startswith("Error: ")]

@@ -131,10 +131,13 @@ def test_a_connection_is_closed_once_and_frees_the_kit(trained: Path, tmp_path: 
         assert federation.is_remote
         with pytest.raises(ul.RunError):
             ul.Federation.connect(scene.kit.folder)  # one command at a time
+        before = federation.evaluate()
         federation.close()
         federation.close()
+        with pytest.raises(ul.RunError, match="was closed; connect again"):
+            federation.evaluate()
         with (
             pytest.warns(DeprecationWarning, match=r"write Federation.connect"),
             ul.connected(scene.kit.folder) as again,
         ):
-            assert again.evaluate() == federation.evaluate()
+            assert again.evaluate() == before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-import tempfile
+import shutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +32,7 @@ from unlabel.forget import Run, Transaction, Watch, watch_nothing
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
+from unlabel.party.checkpoint import staged_facts
 from unlabel.train import (
     AuditSettings,
     Conduct,
@@ -118,6 +119,9 @@ def audit(
         _models(run, case, ())
         raise ForgetError(f"The last request was rolled back, or was about nothing. {NOTHING}")
     names = request.labels
+    if not names and not request.is_about_people:
+        _models(run, case, ())  # the same messages as of any other hidden request
+        raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
     if not names:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
     labels = tuple(run.labels.index(name) for name in names)
@@ -179,9 +183,12 @@ class Audited:
         return {"level": self.level, "demanded": self.demanded}
 
 
-def audited(run: Run, request: str | None) -> Audited | None:
-    """Return what the last audit found, if it is one of this request."""
-    path = audit_path(run)
+def audited(folder: Path, demand: str, request: str | None) -> Audited | None:
+    """Return what the last audit in a run's folder found, if it is one of this request.
+
+    demand  what the run demands
+    """
+    path = folder / ACTIVE / AUDIT
     if request is None or not path.exists():
         return None
     try:
@@ -189,17 +196,31 @@ def audited(run: Run, request: str | None) -> Audited | None:
         if str(found["request"]) != request:
             return None
         level, asked = str(found["level"]), str(found["demanded"])
-        own = run.config.audit.demand
-        deeper = Audited(level, asked if reaches(asked, own) else own)
+        deeper = Audited(level, asked if reaches(asked, demand) else demand)
         reaches(level, deeper.demanded)  # an unknown level is no level
         return deeper
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"'{path}' cannot be read; run `unlabel audit` again.") from error
 
 
-def expect_deep_enough(run: Run, request: str | None, *, force: bool) -> dict[str, Any]:
-    """Return what an audit said of a request, for the ledger; raise where that is too little."""
-    found = audited(run, request)
+def expect_committable(
+    folder: Path, demand: str, request: str | None, *, force: bool
+) -> dict[str, Any]:
+    """Return what an audit said of the request that waits in a folder, for the ledger.
+
+    Raise where it cannot be committed, or not without `force`. It is read from the active party's
+    own files: partners are not to see that a commit was tried in vain.
+
+    request  its id; whatever waits if None
+    """
+    facts = staged_facts(folder / ACTIVE)
+    staged = None if facts is None else VersionFacts.from_json(facts).request
+    if staged is not None and request in (None, staged.id):
+        request = staged.id
+        reason = staged.why_not(force=force)
+        if reason:
+            raise ForgetError(reason)
+    found = audited(folder, demand, request)
     if found is None:
         return {"level": None}
     if not found.passed and not force:
@@ -251,6 +272,8 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Seen]:
     holdings, config, gone = run.holdings, run.config, case.facts.forgotten
     about = json.dumps([SEEDS, case.facts.data, dict(case.facts.settings), asdict(gone)])
     folder = run.folder / ACTIVE / RETRAINED / sha256(about.encode())[:12]
+    work = folder / "work"  # where a reference is trained; what a killed audit left there goes
+    shutil.rmtree(work, ignore_errors=True)
     found = []
     for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
         path = folder / f"{number}.safetensors"
@@ -259,12 +282,14 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Seen]:
             settings = replace(config.train, seed=config.train.seed + 1 + number)
             # The rows stay: another seed for the models, the same data to judge them on.
             own = replace(holdings, config=replace(config, train=settings))
-            # Versions of its own, to stop early where the original would.
-            with tempfile.TemporaryDirectory(prefix="unlabel-") as place:
-                active, _ = assemble(own, folder=Path(place))
+            try:
+                # With versions of its own, to stop early where the original would.
+                active, _ = assemble(own, folder=work)
                 rows = holdings.rows_without(gone)
                 Training(active, rows, settings, labels=len(run.labels)).run()
                 keep_seen(path, _look(active, run, case))
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
         found.append(kept_seen(path, run.labels))
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from unlabel.cli.exits import NOT_PASSED
 from unlabel.cli.output import Json, make_table, messages, print_json, results
 from unlabel.cli.progress import StepBar
 from unlabel.cli.target import Kit, Run, Target
-from unlabel.errors import SettingsError, unknown
+from unlabel.errors import SettingsError
 
 if TYPE_CHECKING:
     from unlabel.audit import Finding, Verdict
@@ -52,18 +51,15 @@ def audit(
     Example: unlabel audit runs/digits --retrained 3
     """
     from unlabel.audit.service import NO_DATA
-    from unlabel.train import LEVELS
+    from unlabel.train import AuditSettings
 
-    if demand and demand not in ("none", *LEVELS):
-        raise SettingsError(unknown("level", demand, ("none", *LEVELS)))
+    if demand:
+        AuditSettings(demand=demand)  # type: ignore[arg-type]  # refused before a job is started
     target = Target.of(run, federation)
     if target.kit is not None and retrained:
         raise SettingsError(NO_DATA)  # before a job is started for it
     with target.open(device=device) as opened, StepBar(messages, "auditing") as bar:
-        limits = opened.config.audit
-        if demand:
-            limits = replace(limits, demand=demand)  # type: ignore[arg-type]
-        verdict = opened.audit(retrained=retrained, demand=limits, watch=bar.step)
+        verdict = opened.audit(retrained=retrained, demand=demand or None, watch=bar.step)
     if json:
         print_json({**verdict.to_json(), **target.json()})
     else:

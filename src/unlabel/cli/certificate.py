@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.cli.target import Kit, Run, Target
-from unlabel.errors import SettingsError
 
 if TYPE_CHECKING:
     from unlabel.report.service import Certified
@@ -44,20 +42,19 @@ def certificate(
     json: Json = False,
 ) -> None:
     """Have every party sign what it did for a request, and write certificate.json."""
-    from unlabel.report.annex import read_auditor_key
-    from unlabel.report.certificate import AnnexWish
+    from unlabel.report.service import annex_for, day_in
 
-    day = _day(received)
-    wish = None
-    if auditor_key is not None:
-        wish = AnnexWish(read_auditor_key(auditor_key), legal_basis, tuple(informed or ()))
-    elif legal_basis or informed:
-        raise SettingsError(
-            "--legal-basis and --informed stand in the annex, which needs --auditor-key."
-        )
+    day = None if received is None else day_in(received)
+    annex_for(auditor_key, legal_basis, informed or ())  # before anybody is asked
     target = Target.of(run, federation)
     with target.open() as opened:
-        made = opened.certificate(request=request, received=day, annex=wish)
+        made = opened.certificate(
+            request=request,
+            received=day,
+            auditor_key=auditor_key,
+            legal_basis=legal_basis,
+            informed=informed or (),
+        )
     _say(target, made, json)
 
 
@@ -97,15 +94,6 @@ def _say(target: Target, made: Certified, json: bool) -> None:
             f"the keys with their owners once.",
             soft_wrap=True,
         )
-
-
-def _day(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError as error:
-        raise SettingsError(
-            f"Expected --received to be a day like 2026-11-02 but got '{text}'."
-        ) from error
 
 
 @keys.command()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import unlabel as ul
 from unlabel.cli.interrupts import on_interrupt
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.target import Kit, Run, Target
@@ -25,6 +26,7 @@ def commit(
 ) -> None:
     """Make the staged request the model of every party."""
     target = Target.of(run, federation)
+    ul.Federation.expect_committable(target.folder, force=force)  # before anybody is asked
     with target.open() as opened:
         request = opened.commit(force=force)
     _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)

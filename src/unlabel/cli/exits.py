@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from unlabel.errors import CertificateError, UnlabelError
+from unlabel.errors import CertificateError, UnlabelError, UsageError
 
 DONE = 0
 ERROR = 1
@@ -20,4 +20,6 @@ INTERRUPTED = 130
 
 def status_of(error: UnlabelError) -> int:
     """Return the exit status of a command that an error ended."""
+    if isinstance(error, UsageError):
+        return USAGE
     return NOT_PASSED if isinstance(error, CertificateError) else ERROR

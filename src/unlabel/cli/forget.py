@@ -12,7 +12,7 @@ from unlabel.cli.deprecated import old_flag
 from unlabel.cli.output import Json, messages, print_json
 from unlabel.cli.progress import StepBar
 from unlabel.cli.target import Kit, Run, Target
-from unlabel.errors import ForgetError, SettingsError
+from unlabel.errors import ForgetError, UsageError
 
 WHAT, HOW = "What to forget", "How"
 ALONE = (
@@ -197,7 +197,9 @@ def forget(
         deepen=deepen or again,
         allow_disclosure=allow_disclosure or reveal,
         allow_unfinished=allow_unfinished,
-    ).with_options(set_ or [], people=bool(people))
+    )
+    if set_:
+        settings = settings.with_options(set_, people=bool(people))
     if target.kit is not None:
         settings.expect_remote()  # before a job is started for it
     with target.open(device=device, record=record) as opened:
@@ -208,6 +210,9 @@ def forget(
             return
         with StepBar(messages, "forgetting") as bar:
             outcome = opened.forget(label or (), ids=people, settings=settings, watch=bar.step)
+        if commit and outcome.why_not():
+            outcome.rollback()  # here and now: another job for it would tell partners something
+            raise ForgetError(f"{outcome.why_not()} It was rolled back.")
         if commit:
             outcome.commit()
     if json:
@@ -239,7 +244,7 @@ def _queue(target: Target, context: typer.Context, labels: list[str], *, json: b
     }
     hidden = context.params["mode"] in (None, "hidden")
     if not labels or not hidden or given - {"run", "federation", "label", "queue", "mode", "json"}:
-        raise SettingsError(ALONE)
+        raise UsageError(ALONE)
     wanted, place = ul.Federation.enqueue(target.folder, labels)
     if json:
         print_json({"queued": list(wanted), "place": place, **target.json()})

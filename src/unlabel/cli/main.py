@@ -8,7 +8,6 @@ hold, 130 interrupted: one sentence says where things stand (see `exits`).
 from __future__ import annotations
 
 import functools
-import logging
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -22,9 +21,6 @@ from unlabel.cli.interrupts import Interrupted, patient_interrupts
 from unlabel.cli.lazy import LazyGroup, Listed
 from unlabel.cli.output import messages
 from unlabel.errors import UnlabelError
-
-# What a party refuses is logged on its side; here the person reads it once, as the error.
-logging.getLogger("unlabel").addHandler(logging.NullHandler())
 
 #: Every command, in the order of the help.
 COMMANDS = (

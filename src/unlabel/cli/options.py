@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.configfile import parse_config, read_yaml
-from unlabel.errors import RunError, SettingsError
+from unlabel.errors import RunError, UsageError
 from unlabel.train import RunConfig
 from unlabel.train.settings import AUTO
 
@@ -29,7 +29,7 @@ def parse_parties(text: str) -> int | list[int] | dict[str, int]:
             return [int(part) for part in text.split(",")]
         return int(text)
     except ValueError as error:
-        raise SettingsError(
+        raise UsageError(
             f"Expected `--parties` like 2, 20,8 or left=10,right=18, each name once, "
             f"but got '{text}'."
         ) from error

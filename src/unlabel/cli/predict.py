@@ -11,7 +11,7 @@ import typer
 
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
 from unlabel.cli.target import Kit, Run, Target
-from unlabel.errors import SettingsError
+from unlabel.errors import UsageError
 from unlabel.files import write_atomically
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _parse_tables(given: list[str]) -> dict[str, Path]:
     for text in given:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
-            raise SettingsError(f"Expected `--table` like host=new.csv but got '{text}'.")
+            raise UsageError(f"Expected `--table` like host=new.csv but got '{text}'.")
         tables[name] = Path(path)
     return tables
 

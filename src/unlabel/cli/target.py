@@ -14,7 +14,7 @@ import unlabel as ul
 from unlabel.cli.interrupts import UNCHANGED, on_interrupt, standing
 from unlabel.cli.output import messages
 from unlabel.cli.progress import StepBar
-from unlabel.errors import SettingsError
+from unlabel.errors import SettingsError, UsageError
 
 Run = Annotated[Path | None, typer.Argument(help="Folder of the run.", show_default=False)]
 Kit = Annotated[
@@ -45,7 +45,7 @@ class Target:
         if run is not None and kit is None:
             return cls(run)
         if kit is None or run is not None:
-            raise SettingsError("Name the run: its folder, or --federation KIT, and not both.")
+            raise UsageError("Name the run: its folder, or --federation KIT, and not both.")
         from unlabel.operate.kit import Kit as PartyKit
 
         found = PartyKit.read(kit)

@@ -13,7 +13,7 @@ from unlabel.cli.interrupts import on_interrupt, training
 from unlabel.cli.output import Json, messages, percent, print_json, print_table
 from unlabel.cli.progress import ProgressBar, StepBar
 from unlabel.cli.target import Kit, Target
-from unlabel.errors import SettingsError
+from unlabel.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
     from unlabel.train import Evaluation, Progress
@@ -240,7 +240,7 @@ def open_or_create(
     from unlabel.configfile import read_run_config
 
     if resume and overwrite:
-        raise SettingsError("Expected either --resume or --overwrite, not both.")
+        raise UsageError("Expected either --resume or --overwrite, not both.")
     described = file is not None or any(value is not None for value in given.values())
     if resume and (run / "config.yaml").is_file():
         if described:
@@ -248,7 +248,7 @@ def open_or_create(
             expect_same(make_config(base, given), read_run_config(run), run)
         return ul.Federation.open(run, record=record, resume=True)
     if not described:
-        raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
+        raise UsageError("Say what to train on: --data NAME, or a YAML file with tables.")
     made = make_config(file, given)
     with StepBar(messages, "reading") as bar:
         return ul.Federation.create(made, run, overwrite=overwrite, record=record, watch=bar.step)
@@ -257,7 +257,7 @@ def open_or_create(
 def _default_run(config: Path | None, data: str | None) -> Path:
     name = Path(data).stem if data else config.stem if config else ""
     if not name:
-        raise SettingsError("Say what to train on: --data NAME, or a YAML file with tables.")
+        raise UsageError("Say what to train on: --data NAME, or a YAML file with tables.")
     return Path("runs") / name
 
 

@@ -166,10 +166,13 @@ def _labels_of(column: pd.Series[Any]) -> Array:
     return labels.astype(str).astype(object) if mixed else labels
 
 
-def encode_labels(labels: Array, *, sample: bool = False) -> tuple[Array, tuple[str, ...]]:
+def encode_labels(
+    labels: Array, *, sample: bool = False, where: str = ""
+) -> tuple[Array, tuple[str, ...]]:
     """Return labels as 0 .. C-1 and their names, in sorted order.
 
     sample  rows beside those trained on, of perhaps as many labels as there are rows
+    where   which rows these are, in errors
 
     >>> encode_labels(np.array(["no", "yes", "no"]))
     (array([0, 1, 0]), ('no', 'yes'))
@@ -177,7 +180,8 @@ def encode_labels(labels: Array, *, sample: bool = False) -> tuple[Array, tuple[
     names, codes = np.unique(labels, return_inverse=True)
     if len(names) < 2:
         raise DataError(
-            f"The label column holds a single label ({names[0]}); a classifier needs at least two."
+            f"The label column holds a single label ({names[0]}){where}; a classifier needs at "
+            f"least two."
         )
     if len(names) > max(20, len(labels) // 2) and not sample:
         raise DataError(

@@ -13,14 +13,12 @@ from unlabel.forget.request import Request, find_labels, find_people
 from unlabel.forget.service import Status
 from unlabel.forget.settings import ForgetSettings
 from unlabel.forget.slots import Slot
-from unlabel.forget.transaction import CONTROL, STILL_KNOWN, PartyStatus, Transaction
+from unlabel.forget.transaction import PartyStatus, Transaction
 from unlabel.forget.work import Watch, Work, watch_nothing
 from unlabel.train import Forgotten
 
 __all__ = [
-    "CONTROL",
     "METHODS",
-    "STILL_KNOWN",
     "Change",
     "ForgetSettings",
     "Forgotten",

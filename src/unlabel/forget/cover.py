@@ -73,8 +73,8 @@ def _size(people: int, free: int, wanted: int, batch: int) -> int:
     if size > most:
         raise ForgetError(
             f"Two covers of {size} rows to hide {people} people in do not fit into "
-            f"{free + people} training rows; ask for fewer people at a time, or a smaller "
-            f"--cover."
+            f"{free + people} training rows; ask for fewer people at a time, a smaller --cover (at "
+            f"least {least}: ten a person, and a batch), or train with a smaller `batch`."
         )
     return size
 

@@ -41,6 +41,10 @@ class Deep(Method):
     weight_decay  of SGD
     """
 
+    remedy: ClassVar[str] = (
+        "Layers that were drawn anew need more steps on so few rows: give it more epochs "
+        "(--set epochs=20)."
+    )
     about: ClassVar[str] = "late layers drawn anew and distilled: the bottoms forget too"
     discloses: ClassVar[str] = "the forgotten rows, by leaving them out (rows=all does not)"
 

@@ -109,8 +109,12 @@ def execute(work: Work) -> Execution:
         drift_share=_share(before[1], drift, after[1]),
         tells_partners=method.told(),
         cover=len(work.among),
-        # A run that left every answer as it was has learned nothing, whatever it was set to do.
-        control=bool(failed) or method.is_control() or torch.equal(seen.logits, now.logits),
+        # A run that left every answer as it was has learned nothing, whatever it was set to do; and
+        # what is about nothing can only be dropped.
+        control=bool(failed)
+        or method.is_control()
+        or not (request.labels or request.rows)
+        or torch.equal(seen.logits, now.logits),
         still_known=not request.rows and (after[1] or 0.0) > KNOWN,
         mode=method.mode(),
         failed=failed,

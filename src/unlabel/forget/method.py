@@ -63,11 +63,13 @@ class Method(ABC):
     about      one line for people
     discloses  what it tells the passive parties beyond what training tells them
     people     whether it forgets the labels of people; else it forgets whole labels
+    remedy     what to do where it destroys the rest
     """
 
     about: ClassVar[str]
     discloses: ClassVar[str]
     people: ClassVar[bool] = False
+    remedy: ClassVar[str] = "Lower the method's rates or strengths, or take fewer steps."
 
     @abstractmethod
     def needs(self) -> Data:

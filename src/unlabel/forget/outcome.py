@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlabel.errors import ForgetError
+from unlabel.train.facts import CONTROL, STILL_KNOWN
 
 if TYPE_CHECKING:
     from unlabel.forget.protocol import Run
@@ -85,19 +87,23 @@ class Outcome:
 
     def commit(self, *, force: bool = False) -> None:
         """Make it everybody's model; where the labels are still predicted, only by `force`."""
-        self._expect_staged()
-        self._run.commit(self.result.request, force=force)
-        self.staged = False
+        self._decide(lambda: self._run.commit(self.result.request, force=force))
 
     def rollback(self) -> None:
         """Drop it; every party is as it was before the request."""
-        self._expect_staged()
-        self._run.rollback(self.result.request)
-        self.staged = False
+        self._decide(lambda: self._run.rollback(self.result.request))
 
-    def _expect_staged(self) -> None:
+    def _decide(self, act: Callable[[], str]) -> None:
         if not self.staged:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
+        act()
+        self.staged = False
+
+    def why_not(self) -> str:
+        """Return why it should not be committed, empty where nothing speaks against it."""
+        if self.result.control:
+            return self.result.failed or CONTROL
+        return STILL_KNOWN if self.result.still_known else ""
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain data."""

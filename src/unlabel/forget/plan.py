@@ -21,6 +21,7 @@ from unlabel.forget.settings import ForgetSettings
 from unlabel.forget.transaction import Transaction
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
+from unlabel.train import Forgotten, VersionFacts
 from unlabel.train.unfinished import expect_finished
 
 
@@ -50,9 +51,11 @@ def plan(
         )
     name, chosen = settings.choose(people=bool(ids))
     method = chosen.method
+    # First by what lies here: what is refused anyway costs no message, whatever it is about.
+    _request(run, labels, ids, settings, method, _forgotten_here(run))
     run.refresh()
     _expect_ready(run, settings)
-    request = _request(run, labels, ids, settings, method)
+    request = _request(run, labels, ids, settings, method, run.forgotten)
     numbers = set(request.labels)
     earlier = run.forgotten
     earlier = replace(earlier, labels=tuple(n for n in earlier.labels if n not in numbers))
@@ -98,9 +101,13 @@ def _request(
     ids: Sequence[str],
     settings: ForgetSettings,
     method: Method,
+    gone: Forgotten,
 ) -> Request:
-    """Find what is to be forgotten among the labels and people of the run."""
-    holdings, gone, names = run.holdings, run.forgotten, run.labels
+    """Find what is to be forgotten among the labels and people of the run.
+
+    gone  what was forgotten before
+    """
+    holdings, names = run.holdings, run.labels
     numbers = find_labels(labels, names, gone, again=settings.deepen) if labels else []
     known = [str(text) for text in holdings.ids.tolist()]
     rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
@@ -116,9 +123,16 @@ def _request(
         ids=tuple(known[row] for row in rows),
         secret=settings.secret or hidden,
         hidden=hidden,
-        cover=settings.key or run.cover_secret.key(rows),
+        cover=(settings.key or run.cover_secret.key(rows)) if rows else "",
         **({} if settings.key is None else {"key": settings.key}),
     )
+
+
+def _forgotten_here(run: Run) -> Forgotten:
+    """Return what the active party's own newest version has forgotten; nobody is asked."""
+    store = run.active.versions.store
+    own = store.versions()
+    return VersionFacts.from_json(store.facts(own[-1])).forgotten if own else Forgotten()
 
 
 def expect_fits(work: Work) -> None:
@@ -154,8 +168,8 @@ def _expect_public(work: Work) -> None:
     missing = [name for number, name in enumerate(work.names) if number not in there]
     if missing:
         raise ForgetError(
-            f"The public set has no sample of label '{missing[0]}'; give more with --public, "
-            f"or none at all to use training rows."
+            f"The public set has no sample of label '{missing[0]}'; give more with --public, take "
+            f"--public-from anchors, or train with `public: 0` to use training rows."
         )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from unlabel.errors import ForgetError, unknown
+from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.train import Forgotten
 
 
@@ -33,7 +33,7 @@ class Request:
     rows: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-    cover: str = ""
+    cover: str = field(default="", repr=False)
     secret: bool = False
     hidden: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
@@ -88,6 +88,17 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def as_list(what: str, given: Sequence[str | int]) -> tuple[str, ...]:
+    """Return labels or ids as texts; a single one in place of a list is refused.
+
+    >>> as_list("ids", [7, "C-1"])
+    ('7', 'C-1')
+    """
+    if isinstance(given, str | int):
+        raise SettingsError(f"Expected a list of {what} but got {given!r}; write [{given!r}].")
+    return tuple(str(each) for each in given)
+
+
 def find_labels(
     wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten, *, again: bool = False
 ) -> list[int]:
@@ -108,7 +119,7 @@ def find_labels(
         if number in gone.labels and not again:
             raise ForgetError(f"Label '{names[number]}' was already forgotten.")
         if again and number not in gone.labels:
-            raise ForgetError(f"Label '{names[number]}' was not forgotten yet; leave --again out.")
+            raise ForgetError(f"Label '{names[number]}' was not forgotten yet; leave --deepen out.")
         found.append(number)
     left = set(range(len(names))) - set(found) - set(gone.labels)
     if len(left) < 2:

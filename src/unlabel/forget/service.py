@@ -141,7 +141,10 @@ def purge(run: Run) -> int:
             if curves.exists():
                 shutil.rmtree(curves)
 
-    return Transaction(run.active).purge(remove_curves)
+    run.refresh()
+    left = Transaction(run.active).purge(remove_curves)
+    run.refresh(afresh=run.undecided is None)
+    return left
 
 
 def recover(run: Run) -> str:

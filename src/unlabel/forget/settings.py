@@ -9,8 +9,9 @@ from typing import Any, get_args
 
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.forget.anchors import PublicFrom
-from unlabel.forget.method import METHODS, Method, Mode, Preset
+from unlabel.forget.method import METHODS, Method, Mode, Preset, settings_of
 from unlabel.forget.public import Robust
+from unlabel.signing import is_hex
 from unlabel.words import parse_settings
 
 DEFAULT_METHOD, PEOPLE_METHOD = "hidden", "people"
@@ -30,6 +31,7 @@ class ForgetSettings:
 
     method            by name or as an object with settings of its own; by default that of the mode,
                       and without one `hidden` (for people: `people`)
+    options           settings of the method itself, by name
     preset            named settings of the method
     mode              open, deep or hidden: what the partners may be able to tell
     public            files of public samples; by default the rows set aside before training
@@ -51,6 +53,7 @@ class ForgetSettings:
     """
 
     method: str | Method | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     preset: str | None = None
     mode: Mode | None = None
     public: str | Path | None = None
@@ -83,6 +86,8 @@ class ForgetSettings:
                 f"{FEW_SHOT if few_shot is None else few_shot} and "
                 f"{RETAINED if retained is None else retained}."
             )
+        if self.key is not None and not is_hex(self.key, 64):
+            raise SettingsError("Expected `key` to be 64 small hexadecimal digits (256 bits).")
         if self.public_from == "anchors" and self.public is not None:
             raise ForgetError("Anchors are made from the training rows; leave --public out.")
 
@@ -110,10 +115,12 @@ class ForgetSettings:
             if self.preset not in presets:
                 raise SettingsError(unknown(f"preset of '{name}'", self.preset, presets))
             preset = presets[self.preset]
+        method = _with_options(preset.method, name, self.options)
         if self.mode is not None:
-            expect_mode(preset.method, name, self.mode)
+            expect_mode(method, name, self.mode)
         return name, replace(
             preset,
+            method=method,
             few_shot=preset.few_shot if self.few_shot is None else self.few_shot,
             retained=preset.retained if self.retained is None else self.retained,
         )
@@ -123,13 +130,28 @@ class ForgetSettings:
         name, chosen = self.choose(people=people)
         made = parse_settings(METHODS.get(name), words, chosen.method)
         return replace(
-            self, method=made, preset=None, few_shot=chosen.few_shot, retained=chosen.retained
+            self,
+            method=made,
+            options={},
+            preset=None,
+            few_shot=chosen.few_shot,
+            retained=chosen.retained,
         )
 
     def expect_remote(self) -> None:
         """Raise where these settings need the data of other parties in one place."""
         if self.public is not None:
             raise SettingsError(NO_FILES)
+
+
+def _with_options(method: Method, name: str, options: Mapping[str, Any]) -> Method:
+    """Return a method with some of its own settings changed."""
+    known = settings_of(method)
+    for option in options:
+        if option not in known:
+            raise SettingsError(unknown(f"setting of '{name}'", option, known))
+    changed: Method = replace(method, **options) if options else method  # type: ignore[type-var]
+    return changed
 
 
 def expect_mode(method: Method, name: str, mode: Mode) -> None:

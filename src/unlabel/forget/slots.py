@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError
-from unlabel.forget.outcome import Outcome, Result
+from unlabel.errors import ForgetError, PartyLost, UnlabelError
+from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
 from unlabel.forget.protocol import Run
 from unlabel.forget.queue import Queue
 from unlabel.forget.request import find_labels
 from unlabel.forget.service import carry_out, purge
 from unlabel.forget.settings import ForgetSettings
-from unlabel.forget.transaction import CONTROL
 
 
 @dataclass(frozen=True)
@@ -54,11 +53,16 @@ def run_slot(run: Run, labels: Sequence[str], settings: ForgetSettings) -> Slot:
     """
     outcome, why = run.with_recovery(lambda: _request(run, labels, settings))
     about = bool(outcome.result.labels)
-    why = why or (_came_to_nothing(outcome.result) if about else "")
+    why = why or (outcome.why_not() if about else "")
     kept = about and not why
     if kept:
-        outcome.commit()
-    else:
+        try:
+            outcome.commit()
+        except PartyLost:
+            raise
+        except UnlabelError as error:  # to the partners every slot ends the same
+            kept, why = False, str(error)
+    if not kept:
         outcome.rollback()
     return Slot(outcome.result.request, tuple(labels), kept, why)
 
@@ -74,10 +78,3 @@ def _request(run: Run, labels: Sequence[str], settings: ForgetSettings) -> tuple
         except ForgetError as error:
             why = str(error)
     return carry_out(run, work), why
-
-
-def _came_to_nothing(result: Result) -> str:
-    """Return why a request is not kept, nothing where it is."""
-    if result.still_known:
-        return "The label is still predicted for many of its test rows."
-    return result.failed or (CONTROL if result.control else "")

@@ -37,11 +37,6 @@ from unlabel.party.ledger import Event
 from unlabel.train import Conduct, Forgotten, RequestFacts, VersionFacts
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
 
-STILL_KNOWN = (
-    "The label is still predicted for many of its test rows, so committing would enter a "
-    "forgetting that did not happen; roll the request back, or commit it with --force."
-)
-CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
 #: Where the active party notes what it knew of a request when it decided to commit it.
 DECISION = "decision.json"
 NOTHING = "No request is staged; run `unlabel forget` first."
@@ -174,11 +169,8 @@ class Transaction:
         """
         # Before anybody is asked: that a commit was tried in vain would be seen.
         staged = self.staged()
-        if staged is not None and request in (None, staged.id):
-            if staged.control:
-                raise ForgetError(staged.conduct.failed or CONTROL)
-            if staged.still_known and not force:
-                raise ForgetError(STILL_KNOWN)
+        if staged is not None and request in (None, staged.id) and staged.why_not(force=force):
+            raise ForgetError(staged.why_not(force=force))
         waiting = self._waiting(request)
         version = self.store.staged.versions()[-1]
         # Written before anything is decided: a commit that a crash interrupts keeps what it knew.
@@ -280,7 +272,10 @@ class Transaction:
         `also` removes what lies outside the parties' folders; the ledger's line comes last.
         """
         self.expect_settled()
-        version = self.active.versions.common()[-1]
+        common = self.active.versions.common()
+        if not common:
+            raise ForgetError("Nothing was trained yet, so there is nothing to purge.")
+        version = common[-1]
         # To others a silent request that was dropped is a commit like any other: it has heads.
         committed = [
             e.request

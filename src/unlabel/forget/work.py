@@ -35,7 +35,7 @@ def watch_nothing(step: int, steps: int, note: str) -> None:
     """Watch nothing."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Work:
     """One request against the run it is made in, with verbs for all parties.
 
@@ -69,6 +69,10 @@ class Work:
     watch: Watch = watch_nothing
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
+
+    def __repr__(self) -> str:
+        about = f"{len(self.request.rows)} people" if self.request.rows else self.request.names
+        return f"<Work of {self.name} on {about}, with public samples from {self.public.source}>"
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -338,8 +342,8 @@ class Work:
         if agreement < least and not self.settings.allow_collapse:
             raise ForgetError(
                 f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
-                f"the retained public samples keep their label; it was rolled back. Lower the "
-                f"method's rates or strengths, or take fewer steps."
+                f"the retained public samples keep their label; it was rolled back. "
+                f"{self.method.remedy}"
             )
 
     def without(self, logits: Tensor) -> Tensor:

@@ -183,6 +183,14 @@ def name_of(model: Callable[..., nn.Module]) -> str:
     return name
 
 
+def bind(name: str, model: Callable[..., nn.Module]) -> None:
+    """Have a name that a run keeps stand for this function or class, in this process."""
+    if ":" not in name:
+        raise SettingsError(f"This run's model is the built-in '{name}'; leave `model` out.")
+    name_of(model)  # is it one at all?
+    _GIVEN[name] = model
+
+
 def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
     """Call the user's `module:function` with those offered arguments that it declares."""
     function = _GIVEN[name] if name in _GIVEN else _imported(name, code)

@@ -33,6 +33,8 @@ class ModelSettings:
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
 
     def __post_init__(self) -> None:
+        if callable(self.bottom):  # a class or function, as people hand them over in Python
+            object.__setattr__(self, "bottom", name_of(self.bottom))
         check_names([self.bottom, *self.bottoms.values()], self.top)
 
     @classmethod

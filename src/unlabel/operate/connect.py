@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import TracebackType
 from typing import Any, TypeVar
 
 import torch
@@ -23,7 +24,7 @@ from unlabel.align import Alignment, align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.configfile import read_run_config
 from unlabel.data import ACTIVE
-from unlabel.errors import PartyLost, RunError, SettingsError
+from unlabel.errors import PartyLost, RunError, SettingsError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.forget import Transaction
@@ -91,7 +92,6 @@ class RemoteFederation(Federation):
         self.losses: list[float] = []
         self.recoveries: list[float] = []
         self._resources = contextlib.ExitStack()
-        self._within = False
         self._is_open = True
 
     def with_recovery(self, act: Callable[[], T]) -> T:
@@ -99,9 +99,11 @@ class RemoteFederation(Federation):
 
         Within another verb the whole of that is done again.
         """
-        if self._within:
+        if not self._is_open:
+            raise RunError("This connection was closed; connect again.")
+        if self.is_recovering:
             return act()
-        self._within = True
+        self.is_recovering = True
         try:
             for left in reversed(range(TRIES)):
                 try:
@@ -116,7 +118,7 @@ class RemoteFederation(Federation):
                     log.warning("%s", lost)
                     self.reconnect(lost.parties)
         finally:
-            self._within = False
+            self.is_recovering = False
         raise AssertionError("unreachable")
 
     def reconnect(self, lost: Sequence[str] = ()) -> None:
@@ -149,7 +151,8 @@ class RemoteFederation(Federation):
         """
         if data is not None:
             raise SettingsError("A federation has tables; give --table active=FILE, not `data`.")
-        new = new_table(tables) if tables else None
+        self._expect_trained()
+        new = new_table(self.config, tables) if tables else None
         found = self._predict_own(part) if new is None else predict_new(self, new, self.watch)
         return replace(found, without=self.courier.absent)
 
@@ -178,11 +181,18 @@ class RemoteFederation(Federation):
             finally:
                 self._release()
 
-    def __exit__(self, *problem: object) -> None:
-        if any(problem):
-            self._release()
-        else:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # Whether a request was kept must not show in what is done after a refusal.
+        refused = isinstance(error, UnlabelError) and not isinstance(error, PartyLost)
+        if error is None or refused:
             self.close()
+        else:
+            self._release()
 
     def _release(self) -> None:
         self._is_open = False

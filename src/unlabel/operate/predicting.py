@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,8 +12,10 @@ from unlabel.align import align
 from unlabel.align.psi import Watch, watch_nothing
 from unlabel.data import ACTIVE
 from unlabel.errors import SettingsError
+from unlabel.train import RunConfig
+from unlabel.train.given import by_party
 from unlabel.train.left_out import counted_left_out
-from unlabel.train.loading import read_active, read_words, table_features
+from unlabel.train.loading import Source, read_active, read_words, table_features
 from unlabel.train.predictions import Predictions
 from unlabel.wire import Message, Transport
 
@@ -22,19 +23,20 @@ if TYPE_CHECKING:
     from unlabel.operate.connect import RemoteFederation
 
 
-def new_table(tables: Mapping[str, str | Path]) -> Path:
-    """Return the file of new people, which only the active party gives."""
-    for name in tables:
+def new_table(config: RunConfig, tables: Mapping[str, object]) -> Source:
+    """Return the table of new people, a file or a DataFrame, which only the active party gives."""
+    found = by_party(config, tables)
+    for name in found:
         if name != ACTIVE:
             raise SettingsError(
                 f"Expected a table of party '{ACTIVE}' alone but got one of '{name}', which finds "
                 f"new people in its own table; give --table {ACTIVE}=FILE."
             )
-    return Path(tables[ACTIVE])
+    return found[ACTIVE]
 
 
 def predict_new(
-    federation: RemoteFederation, path: Path, watch: Watch = watch_nothing
+    federation: RemoteFederation, new: Source, watch: Watch = watch_nothing
 ) -> Predictions:
     """Predict the people in a file whom every party that is there knows.
 
@@ -44,7 +46,7 @@ def predict_new(
     """
     active = federation.config.active
     assert active is not None
-    own = read_active(active, path, federation.holdings.encodings.get(ACTIVE))
+    own = read_active(active, new, federation.holdings.encodings.get(ACTIVE))
     own = read_words(federation.config, ACTIVE, own)
     courier = federation.courier
     there = [party for party in courier.transport.parties if party not in courier.absent]

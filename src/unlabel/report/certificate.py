@@ -59,14 +59,14 @@ def issue(
     received: date | None = None,
     trust: Mapping[str, str] | None = None,
     annex: AnnexWish | None = None,
-    passing: bool = False,
+    temporary: bool = False,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
 
     request   id; the last one that was committed if None
     received  day on which the demand came in; the day of the commit if None
     trust     public keys by party; a party that signs with another one is an error
-    passing   whether the keys go with the process, because the run is kept in no folder
+    temporary  whether the keys go with the process, because the run is kept in no folder
     """
     store = active.versions.store
     line = committed(active.versions.ledger.entries(), request)
@@ -97,7 +97,7 @@ def issue(
         "annex": _mark(sealed, annex),
         "software": f"unlabel {__version__}",
         # Left out where keys are kept, so that version 0.6 reads such certificates too.
-        **({"keys": "passing"} if passing else {}),
+        **({"keys": "temporary"} if temporary else {}),
     }
     signer = Signer(store.home)
     signature = signer.sign(canonical(body))

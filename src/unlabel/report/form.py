@@ -147,7 +147,7 @@ class Body:
     parties     the parts of those who signed, the active party's among them
     not_signed  the others by name, and why
     annex       None where no auditor's key was given
-    keys        kept by the parties, or passing: made for a run in no folder, and gone with it
+    keys        kept by the parties, or temporary: made for a run in no folder, and gone with it
     """
 
     what: Literal["unlabel certificate 1"]
@@ -161,7 +161,7 @@ class Body:
     term: Term
     annex: AnnexMark | None
     software: str
-    keys: Literal["kept", "passing"] = "kept"
+    keys: Literal["kept", "temporary"] = "kept"
 
     __pydantic_config__ = FORBID
 

@@ -14,11 +14,12 @@ from jinja2 import TemplateError
 from unlabel.audit import Verdict
 from unlabel.audit.service import AUDIT, NEXT_FOR_PEOPLE, PEOPLE
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, RunError, UnlabelError
+from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.files import write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
 from unlabel.party.checkpoint import staged_facts
+from unlabel.report.annex import read_auditor_key
 from unlabel.report.certificate import AnnexWish, issue
 from unlabel.report.page import page
 from unlabel.report.reading import purge_times, read_verdict, state_since
@@ -101,14 +102,37 @@ class Certified:
     path           of the certificate; `annex` of the sealed annex, None without an auditor
     body           what the active party signed
     newly_trusted  public keys of parties that were met for the first time, by party
-    passing        whether the keys are gone with this process
+    temporary      whether the keys are gone with this process
     """
 
     path: Path
     annex: Path | None
     body: Mapping[str, Any]
     newly_trusted: Mapping[str, str]
-    passing: bool
+    temporary: bool
+
+
+def annex_for(
+    auditor_key: str | Path | None, legal_basis: str | None, informed: Sequence[str]
+) -> AnnexWish | None:
+    """Return for whom an annex is sealed and what people add to it, None without an auditor."""
+    if auditor_key is not None:
+        return AnnexWish(read_auditor_key(Path(auditor_key)), legal_basis, tuple(informed))
+    if legal_basis or informed:
+        raise SettingsError(
+            "--legal-basis and --informed stand in the annex, which needs --auditor-key."
+        )
+    return None
+
+
+def day_in(text: str) -> date:
+    """Return the day that a text names."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise SettingsError(
+            f"Expected --received to be a day like 2026-11-02 but got '{text}'."
+        ) from error
 
 
 def certify(
@@ -118,13 +142,18 @@ def certify(
     request: str | None = None,
     received: date | None = None,
     annex: AnnexWish | None = None,
-    passing: bool = False,
+    temporary: bool = False,
 ) -> Certified:
     """Have every party sign what it did for a request, and write the certificate."""
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
     issued = issue(
-        run.active, request=request, received=received, trust=trust, annex=annex, passing=passing
+        run.active,
+        request=request,
+        received=received,
+        trust=trust,
+        annex=annex,
+        temporary=temporary,
     )
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
@@ -141,5 +170,5 @@ def certify(
         annex=beside if issued.annex is not None else None,
         body=issued.certificate["certificate"],
         newly_trusted=met,
-        passing=passing,
+        temporary=temporary,
     )

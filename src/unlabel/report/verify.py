@@ -96,9 +96,9 @@ def check_keys(found: Certificate, trust: Mapping[str, str] | None, checks: Chec
         checks.faults.append(f"Party '{party}' stands both as having signed and as not having.")
     for party, why in body.not_signed.items():
         checks.unchecked.append(f"Party '{party}' did not sign, so it states nothing: {why}")
-    if body.keys == "passing":
+    if body.keys == "temporary":
         checks.unchecked.append(
-            "The keys are passing ones: one process made them for all parties, kept them in no "
+            "The keys are temporary: one process made them for all parties, kept them in no "
             "folder, and they are gone; nobody can tell later whose signatures these are."
         )
     if trust is None:

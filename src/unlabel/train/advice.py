@@ -63,7 +63,8 @@ def advise(
         undertrained(progress.history, settings, steps),
         overfitted(progress, settings, rows),
     ]
-    if own is not None:
+    # Of a model that has hardly learned, that others do better says nothing more.
+    if own is not None and not sentences[0]:
         sentences.append(below_own_features(progress, settings, rows, labels, own))
     return tuple(sentence for sentence in sentences if sentence)
 
@@ -84,7 +85,8 @@ def undertrained(history: Sequence[Epoch], settings: TrainSettings, steps: int) 
     if history[-1].accuracy >= LEARNED:
         return ""
     count = len(history)
-    longer = f"Train longer (`epochs: {2 * count}`), or raise `lr` (now {settings.lr:g})."
+    epochs = max(2 * count, math.ceil(FEW_STEPS * count / max(1, steps)))
+    longer = f"Train longer (`epochs: {epochs}`), or raise `lr` (now {settings.lr:g})."
     if _still_falls(quarters):
         return (
             f"The model is probably undertrained: its losses still fell near the end of its "
@@ -92,8 +94,7 @@ def undertrained(history: Sequence[Epoch], settings: TrainSettings, steps: int) 
         )
     if steps < FEW_STEPS:
         return (
-            f"The model is probably undertrained: its {count} epochs were {steps} steps only. "
-            f"{longer}"
+            f"The model is probably undertrained: it was trained for {steps} steps only. {longer}"
         )
     return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
 from unlabel.align.settings import AlignSettings
 from unlabel.data import FeatureChoice, Parties, SplitKind
@@ -16,6 +17,7 @@ from unlabel.defend.settings import named_defences
 from unlabel.errors import SettingsError
 from unlabel.models import ModelSettings
 from unlabel.party import Policy, WatchSettings
+from unlabel.party.optimiser import one_of
 from unlabel.signing import PUBLIC, is_hex
 from unlabel.train.demands import AuditSettings
 from unlabel.train.settings import TrainSettings
@@ -69,6 +71,7 @@ class ActiveTable:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        one_of("missing", self.missing, get_args(Missing))
         check_text(self.text, self.features, self.categories)
 
 
@@ -103,6 +106,7 @@ class PassiveTable:
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        one_of("missing", self.missing, get_args(Missing))
         check_text(self.text, self.features, self.categories)
         named_defences("passive.defend", self.defend or [], "embeddings")
         if self.name == ACTIVE:

@@ -14,6 +14,12 @@ from typing import Any
 
 from unlabel.train.progress import Progress
 
+STILL_KNOWN = (
+    "The label is still predicted for many of its test rows, so committing would enter a "
+    "forgetting that did not happen; roll the request back, or commit it with --force."
+)
+CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
+
 
 @dataclass(frozen=True)
 class Forgotten:
@@ -101,6 +107,12 @@ class RequestFacts:
         """The name of the method."""
         return str(self.note.get("method", ""))
 
+    def why_not(self, *, force: bool = False) -> str:
+        """Return why it is not to be committed, empty where it may be."""
+        if self.control:
+            return self.conduct.failed or CONTROL
+        return STILL_KNOWN if self.still_known and not force else ""
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as it stands among the facts of a version."""
         return {
@@ -109,7 +121,7 @@ class RequestFacts:
             "still_known": self.still_known,
             "silent": self.silent,
             "dropped": self.dropped,
-            "about": asdict(self.conduct),
+            "about": {} if self.conduct == Conduct() else asdict(self.conduct),
             "note": dict(self.note),
         }
 

@@ -25,6 +25,7 @@ from unlabel.data import (
 )
 from unlabel.data.dataset import Array, Augment, Dataset, Layout
 from unlabel.data.encoding import Encoding, kept_encoding
+from unlabel.data.frames import ids_of, read_frame
 from unlabel.data.given_frames import GivenTable
 from unlabel.data.splits import check_split, split_array, split_texts
 from unlabel.errors import DataError, SettingsError, unknown
@@ -106,9 +107,13 @@ def load_holdings(
 
 
 def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...]:
-    """Return the names of a run's labels, from the active party's own table where it has one."""
-    if config.active is None:
+    """Return the names of a run's labels; those of rows that all parties share.
+
+    Where the others keep their tables elsewhere, all labels of the active party's own.
+    """
+    if not config.is_remote():
         return load_holdings(config, folder=folder).names
+    assert config.active is not None
     labels = read_active(config.active).labels
     assert labels is not None
     return encode_labels(labels)[1]
@@ -154,8 +159,25 @@ def _from_tables(
 ) -> Holdings:
     kept = {} if folder is None else _kept_encodings(config, folder)
     tables = read_tables(config, encodings=kept, given=given)
-    tables = _in_one_order(config, tables, training=True, folder=folder, watch=watch)
-    return table_holdings(config, tables)
+    matched = _in_one_order(config, tables, training=True, folder=folder, watch=watch)
+    holdings = table_holdings(config, matched)
+    return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
+
+
+def _unmatched(own: Table, holdings: Holdings) -> tuple[str, ...]:
+    """Say how many of the active party's rows not every party has, and which labels go then."""
+    left = len(holdings.ids)
+    if left == len(own.ids):
+        return ()
+    assert own.labels is not None
+    lost = sorted({str(label) for label in own.labels} - set(holdings.names))
+    gone = (
+        f" No row of label {', '.join(repr(name) for name in lost)} is among them." if lost else ""
+    )
+    return (
+        f"{left} of the {len(own.ids)} rows of party '{ACTIVE}' are used, since not every party has "
+        f"the others.{gone}",
+    )
 
 
 def _kept_encodings(config: RunConfig, folder: Path) -> dict[str, Encoding]:
@@ -171,7 +193,7 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     labels = tables[ACTIVE].labels
     if labels is None:
         raise DataError("The active party's table has no labels.")
-    codes, names = encode_labels(labels)
+    codes, names = encode_labels(labels, where=" among the rows that all parties have")
     settings = config.train
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
@@ -323,6 +345,19 @@ def read_active(
         encoding=encoding,
         text_column=active.text,
     )
+
+
+def labels_in(source: Source, active: ActiveTable) -> dict[str, str] | None:
+    """Return the labels of a table of new people by their ids, None where it brings none."""
+    if isinstance(source, GivenTable):
+        frame, where = source.frame, source.where
+    else:
+        frame, where = read_frame(source, active.id), f"Table '{source}'"
+    if active.label not in frame.columns:
+        return None
+    labels = frame[active.label]
+    texts = ["" if gap else str(label) for label, gap in zip(labels, labels.isna(), strict=True)]
+    return dict(zip(ids_of(frame, active.id, where).tolist(), texts, strict=True))
 
 
 def read_passive(party: PassiveTable, source: Source, encoding: Encoding | None = None) -> Table:

@@ -9,7 +9,7 @@ from typing import Any
 from unlabel.train.watch import Epoch
 
 
-@dataclass
+@dataclass(repr=False)
 class Progress:
     """How far a training has come; kept with every version, so that it can be resumed.
 
@@ -36,6 +36,13 @@ class Progress:
         """Return the progress that `to_facts` described."""
         history = [Epoch(**epoch) for epoch in facts["history"]]
         return cls(**{**facts, "history": history})
+
+    def __repr__(self) -> str:
+        last = self.history[-1] if self.history else None
+        loss = "" if last is None else f", loss {last.loss:.3f}"
+        advice = "".join(f" {sentence}" for sentence in self.advice)
+        state = "finished" if self.finished else "not finished"
+        return f"<Progress: {len(self.history)} epochs{loss}, {state}.{advice}>"
 
     def continued(self, version: int) -> Progress:
         """Return the progress at a version that training did not make, but a request.

@@ -147,7 +147,8 @@ def check_batch(batch: int, rows: Tensor, most: int) -> None:
     """Raise where a batch is larger than the data or than what every party serves."""
     if batch > len(rows):
         raise SettingsError(
-            f"Expected `batch` to be at most the {len(rows)} training rows but got {batch}."
+            f"Expected `batch` to be at most the {len(rows)} training rows but got {batch}; set a "
+            f"smaller `batch`."
         )
     if batch > most:
         raise SettingsError(
