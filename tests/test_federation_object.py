@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import stat
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from torch import Tensor, nn
 
 import unlabel as ul
 from unlabel.audit import service as auditing
+from unlabel.forget import plan, service
+from unlabel.forget.deep import Deep
 from unlabel.models.registry import build_bottom, name_of
 from unlabel.train import Training, Watcher
 
@@ -336,3 +339,194 @@ def test_a_report_and_ledgers_open_neither_data_nor_models(tmp_path: Path) -> No
     made_of = ul.Federation.report_of(tmp_path / "run")
     assert (made_of.trouble, made_of.verdict.state) == ("", "committed")
     assert set(ul.Federation.ledger_of(tmp_path / "run")) == {"active", "shop"}
+
+
+# --- more than one object, process or name ------------------------------------------------------
+
+
+def test_an_object_takes_up_what_another_one_has_decided(tmp_path: Path) -> None:
+    first = made(folder=tmp_path / "run")
+    first.train()
+    outcome = first.forget(labels=["car"])
+    second = ul.Federation.open(tmp_path / "run")
+    second.rollback()
+    assert first.evaluate() == second.evaluate()
+    assert not outcome.staged
+    with pytest.raises(ul.ForgetError, match="was decided on already"):
+        outcome.rollback()
+    second.forget(labels=["boat"]).commit(force=True)
+    assert first.status().forgotten_labels == ("boat",)
+    assert first.evaluate().forgotten == (0,)
+    found = first.predict(part="train")
+    assert "boat" not in found.labels
+    assert "boat" not in (found.truth or ())
+    assert second.purge() == first.purge() == first.version
+    assert first.status().parties["active"].versions == (first.version,)
+
+
+def test_what_is_asked_before_training_is_one_sentence() -> None:
+    fed = made()
+    for act in (fed.evaluate, fed.predict):
+        with pytest.raises(ul.CheckpointError, match="Nothing was trained yet; train first"):
+            act()
+    with pytest.raises(ul.ForgetError, match="Nothing was trained yet"):
+        fed.purge()
+    with pytest.raises(ul.ForgetError, match="Nothing was trained yet"):
+        fed.forget(labels=["boat"])
+    with pytest.raises(ul.SettingsError, match="Did you mean 'epochs'"):
+        fed.train(epoch=3)
+    assert fed.status().staged == ""
+
+
+def test_a_copy_has_no_keys_of_the_parties(tmp_path: Path) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    fed.forget(labels=["boat"]).commit(force=True)
+    fed.certificate()
+    other = fed.copy()
+    assert not list(other.folder.rglob("signing.key"))
+    made_of = other.certificate(tmp_path / "untrue.json")
+    assert ul.verify(made_of).holds
+    assert not ul.verify(made_of, trust=fed.config.trust).holds
+
+
+def test_a_run_from_frames_can_be_moved(tmp_path: Path) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    before = fed.evaluate()
+    (tmp_path / "run").rename(tmp_path / "moved")
+    assert ul.Federation.open(tmp_path / "moved").evaluate() == before
+
+
+def test_a_child_process_does_not_take_the_folder_with_it() -> None:
+    fed = made()
+    fed.train()
+    program = multiprocessing.get_context("fork").Process(target=gc.collect)
+    program.start()
+    program.join()
+    assert program.exitcode == 0
+    assert fed.evaluate().accuracy > 0.5
+
+
+# --- what people write --------------------------------------------------------------------------
+
+
+def test_ids_are_compared_as_text_however_they_are_given() -> None:
+    tables = {name: t.assign(who=range(len(t))) for name, t in frames().items()}
+    fed = ul.Federation.from_frames(tables, label="loan", id="who", epochs=2, batch=16)
+    fed.train()
+    people = fed.predict(part="train").ids[:2]
+    asked = ul.ForgetSettings(cover=40)
+    numbers = [int(who) for who in people]
+    given: list[Any] = [numbers, people, pd.Series(people), np.array(numbers)]
+    for ids in given:
+        assert fed.plan(ids=ids, settings=asked).request.ids == tuple(sorted(people, key=int))
+    for wrong in ({"ids": "12"}, {"labels": "boat"}, {"labels": 1}):
+        with pytest.raises(ul.SettingsError, match="Expected a list of"):
+            fed.forget(**wrong)
+
+
+def test_rows_that_not_every_party_has_are_told_with_the_labels_that_go() -> None:
+    tables = frames()
+    tables["shop"] = tables["shop"][tables["bank"]["loan"] != "boat"]
+    fed = ul.Federation.from_frames(tables, label="loan", id="who", batch=16)
+    assert fed.labels == ("car", "home")
+    assert f"{len(tables['shop'])} of the 300 rows of party 'active' are used" in fed.notes[0]
+    assert "No row of label 'boat' is among them" in fed.notes[0]
+    tables["shop"] = frames()["shop"][tables["bank"]["loan"] == "car"]
+    with pytest.raises(ul.DataError, match="among the rows that all parties have"):
+        ul.Federation.from_frames(tables, label="loan", id="who", batch=16)
+
+
+def test_a_number_means_the_same_label_whether_a_request_waits_or_not(tmp_path: Path) -> None:
+    tables = frames()
+    only_here = {"who": ["X-1", "X-2"], "loan": ["airship", "airship"], "a": [0.0, 1.0]}
+    tables["bank"] = pd.concat([tables["bank"], pd.DataFrame(only_here)])
+    fed = ul.Federation.from_frames(
+        tables, label="loan", id="who", folder=tmp_path / "run", epochs=1, batch=32
+    )
+    fed.train()
+    assert fed.plan([0]).request.names == ("boat",)
+    assert ul.Federation.enqueue(tmp_path / "run", [0]) == (("boat",), 1)
+    assert fed.queue([0]) == 2
+
+
+def test_labels_that_new_rows_bring_are_the_truth_beside_the_predictions() -> None:
+    fed = made()
+    fed.train()
+    new = frames(30, seed=2)
+    found = fed.predict(tables=new)
+    assert found.truth == tuple(new["bank"]["loan"])
+    without = {**new, "bank": new["bank"].drop(columns="loan")}
+    assert fed.predict(tables=without).truth is None
+    fed.forget(labels=["boat"]).commit(force=True)
+    assert "boat" not in (fed.predict(tables=new).truth or ())
+
+
+def test_a_methods_own_settings_are_given_by_name() -> None:
+    chosen = ul.ForgetSettings(method="deep", options={"epochs": 20}).choose(people=False)[1]
+    assert chosen.method == Deep(epochs=20)
+    with pytest.raises(ul.SettingsError, match="Did you mean 'epochs'"):
+        ul.ForgetSettings(method="deep", options={"epoch": 20}).choose(people=False)
+    with pytest.raises(ul.SettingsError, match="64 small hexadecimal digits"):
+        ul.ForgetSettings(key="zz")
+
+
+def test_no_object_that_a_verb_returns_shows_a_secret() -> None:
+    fed = made()
+    progress = fed.train()
+    work = fed.plan(labels=["boat"])
+    shown = repr((fed, progress, work, work.request, fed.evaluate(), fed.predict()))
+    assert work.request.key not in shown
+    assert fed.cover_secret.value() not in shown
+    assert "tensor" not in shown
+    assert len(repr(progress)) < 300
+    assert len(repr(work)) < 200
+
+
+# --- what partners may not see ------------------------------------------------------------------
+
+
+def test_a_commit_that_is_refused_asks_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    fed.forget(labels=["boat"], settings=ul.ForgetSettings(method="mask"))
+    with monkeypatch.context() as patch:
+        patch.setattr(ul.Federation, "open", lambda *_, **__: pytest.fail("a party was asked"))
+        assert "cannot be committed" in unlabel("commit", tmp_path / "run").sentence
+    assert unlabel("rollback", tmp_path / "run").code == 0
+    words = ("forget", tmp_path / "run", "--label", "boat", "--method", "mask", "--commit")
+    assert "It was rolled back" in unlabel(*words).sentence
+    assert fed.status().staged == ""
+
+
+def test_a_slot_ends_the_same_where_an_audit_cannot_be_read(tmp_path: Path) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    (tmp_path / "run" / "active" / "audit.json").write_text("{")
+    fed.queue(["boat"])
+    (slot,) = fed.slots(every=0, count=1)
+    assert (slot.kept, fed.status().staged) == (False, "")
+    assert "cannot be read" in slot.why
+    assert fed.status().forgotten_labels == ()
+
+
+def test_what_is_about_nothing_can_only_be_dropped(tmp_path: Path) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    service.carry_out(fed, plan(fed, dummy=True))
+    with pytest.raises(ul.ForgetError, match="is about nothing"):
+        fed.audit()
+    with pytest.raises(ul.ForgetError, match="cannot be committed"):
+        fed.commit(force=True)
+    fed.rollback()
+
+
+def test_a_command_line_that_cannot_be_meant_ends_with_2(tmp_path: Path) -> None:
+    for words in (("evaluate",), ("train",), ("train", "--data", "digits", "--parties", "x")):
+        outcome = unlabel(*words)
+        assert outcome.code == 2, words
+        assert outcome.sentence
+    assert unlabel("evaluate", tmp_path / "nowhere").code == 1

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
-from federation.small_houses import KEY, LABELS, PARTIES
-from federation.test_predicting import NearTransport, Scene, near, train_in
+from federation.small_houses import KEY, LABELS, PARTIES, person
+from federation.test_predicting import NEW, NearTransport, Scene, near, train_in
 
 import unlabel as ul
 from unlabel.data import ACTIVE
@@ -122,6 +123,22 @@ def test_a_party_that_gets_lost_in_any_verb_costs_nothing_but_time(
         for party, weights in truth.items():
             for name, value in weights.items():
                 assert torch.equal(found[2][party][name], value), (share, party, name)
+
+
+def test_a_decision_within_something_larger_is_made_once(
+    trained: Path, tmp_path: Path, breaking: Breaking
+) -> None:
+    shutil.copytree(trained, tmp_path / "near")
+    with near(Scene(tmp_path / "near")) as scene, ul.Federation.connect(scene.kit.folder) as fed:
+        outcome = fed.forget([LABELS[1]], settings=ul.ForgetSettings(key=KEY))
+        breaking.expect(4)  # after the decision
+        fed.with_recovery(lambda: outcome.commit(force=True))
+        assert len(fed.losses) == 1
+        assert [line.event for line in fed.ledger()[ACTIVE]] == ["commit"]
+        with pytest.raises(ul.SettingsError, match="trains as its parties agreed"):
+            fed.train(epochs=3)
+        new = pd.DataFrame({"id": [person(number) for number in NEW]})
+        assert len(fed.predict(tables={"active": new}).ids) > 0
 
 
 def test_a_connection_is_closed_once_and_frees_the_kit(trained: Path, tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ class Outcome:
         self._decide(lambda: self._run.rollback(self.result.request))
 
     def _decide(self, act: Callable[[], str]) -> None:
-        if not self.staged:
+        # What is done again after a loss may have been decided on before it, by this very outcome.
+        if not self.staged and not self._run.is_recovering:
             raise ForgetError("Nothing is staged: this outcome was decided on already.")
         act()
         self.staged = False

@@ -45,6 +45,10 @@ class Run(Protocol):
         """Whether the other parties live elsewhere, with their data."""
 
     @property
+    def is_recovering(self) -> bool:
+        """Whether something is under way that is done again where a party gets lost."""
+
+    @property
     def holdings(self) -> Holdings:
         """What the parties of this process hold."""
 

@@ -171,12 +171,11 @@ def _unmatched(own: Table, holdings: Holdings) -> tuple[str, ...]:
         return ()
     assert own.labels is not None
     lost = sorted({str(label) for label in own.labels} - set(holdings.names))
-    gone = (
-        f" No row of label {', '.join(repr(name) for name in lost)} is among them." if lost else ""
-    )
+    named = ", ".join(f"'{name}'" for name in lost)
+    gone = f" No row of label {named} is among them." if lost else ""
     return (
-        f"{left} of the {len(own.ids)} rows of party '{ACTIVE}' are used, since not every party has "
-        f"the others.{gone}",
+        f"{left} of the {len(own.ids)} rows of party '{ACTIVE}' are used: not every party has the "
+        f"others.{gone}",
     )
 
 
