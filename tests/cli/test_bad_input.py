@@ -63,7 +63,7 @@ def refused(*words: object) -> str:
         (("--device", "cpu:x"), "Expected `device` like cpu or cuda:0 but got 'cpu:x'."),
         (("--epochs", "0"), "Expected `epochs` to be auto or at least 1 but got 0."),
         (("--batch", "1"), "Expected `batch` to be at least 2 but got 1."),
-        (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000."),
+        (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000; set a"),
         (("--lr", "-1"), "Expected `lr` to be a number above 0 but got -1.0."),
         (("--lr", "nan"), "Expected `lr` to be a number above 0 but got nan."),
         (("--seed", "-1"), "Expected `seed` to be 0 or more but got -1."),
@@ -232,7 +232,7 @@ TABLE_CHANGES: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]
     "one class": (
         "guest",
         lambda frame: frame.assign(y="benign"),
-        "holds a single label (benign); a classifier needs at least two.",
+        "holds a single label (benign) among the rows that all parties have; a classifier",
     ),
     "no features": ("host", lambda frame: frame[["id"]], "host.csv' of party 'host' has no feat"),
     "no rows": ("host", lambda frame: frame.iloc[:0], "host.csv' has no rows."),

@@ -281,7 +281,7 @@ def test_new_tables_are_predicted_in_the_order_of_the_active_partys_rows(
     }
     with Path("all.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    assert list(rows[0]) == ["id", "label", "p_benign", "p_malignant"]
+    assert list(rows[0]) == ["id", "label", "true_label", "p_benign", "p_malignant"]
     assert [row["id"] for row in rows] == tables.common  # and 007 is still 007
     for row in rows:
         shares = {name: float(row[f"p_{name}"]) for name in ("benign", "malignant")}
