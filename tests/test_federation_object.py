@@ -463,6 +463,21 @@ def test_labels_that_new_rows_bring_are_the_truth_beside_the_predictions() -> No
     assert "boat" not in (fed.predict(tables=new).truth or ())
 
 
+def test_a_category_of_pandas_is_a_category_whatever_it_holds() -> None:
+    tables = frames()
+    codes = pd.Series(np.arange(300) % 4).astype("category")
+    tables["shop"] = tables["shop"].assign(town=codes)
+    fed = ul.Federation.from_frames(tables, label="loan", id="who", batch=16, epochs=1)
+    assert fed.config.passive[0].categories == ("town",)
+    assert fed.holdings.features["shop"].shape == (2 + 4,)
+
+
+def test_a_model_for_a_party_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ul.SettingsError, match="Did you mean 'shop'"):
+        made(model=ul.ModelSettings(bottoms={"shp": "mlp"}))
+    assert ul.ModelSettings(bottom=Small).bottom.endswith(":Small")  # type: ignore[arg-type]
+
+
 def test_a_methods_own_settings_are_given_by_name() -> None:
     chosen = ul.ForgetSettings(method="deep", options={"epochs": 20}).choose(people=False)[1]
     assert chosen.method == Deep(epochs=20)

@@ -299,6 +299,7 @@ class Federation:
         overwrite: bool = False,
     ) -> Federation:
         """Build the parties of a run from what each of them holds, and begin its folder."""
+        holdings.config.expect_parties()
         place = TemporaryFolder() if folder is None else folder
         place = Path(place) if isinstance(place, str) else place
         path = place.path if isinstance(place, TemporaryFolder) else place
@@ -368,19 +369,37 @@ class Federation:
         return other
 
     @staticmethod
-    def connect(kit: str | Path, **options: Any) -> RemoteFederation:
+    def connect(
+        kit: str | Path,
+        *,
+        resume: bool = False,
+        recovering: bool = False,
+        fewer: bool = False,
+        notify: Callable[[str], None] | None = None,
+        watch: Watch | None = None,
+    ) -> RemoteFederation:
         """Connect to a federation between organisations, from the kit of its active party.
 
         The same object, with recovery inside every verb: where a party gets lost, another job is
         started, all return to the last version they share, and the verb goes on from there. Use it
         in a `with` block, or `close` it.
 
-        options  `resume`, `recovering`, `fewer`, `notify`, `watch`: see `operate.connect.connect`
+        resume, recovering  as in `open`
+        fewer               go on without parties that are down, where all agreed to that
+        notify              is told what is waited for; the log by default
+        watch               is told how far an alignment has come
         """
         # Imported late: a run in one process needs no engine.
-        from unlabel.operate.connect import connect
+        from unlabel.operate.connect import connect, log
 
-        return connect(kit, **options)
+        return connect(
+            kit,
+            resume=resume,
+            recovering=recovering,
+            fewer=fewer,
+            notify=notify or log.info,
+            watch=watch or watch_nothing,
+        )
 
     def close(self) -> None:
         """End the connection to other parties; in one process there is nothing to end."""
@@ -735,8 +754,8 @@ class Federation:
         from unlabel.audit.service import expect_committable
 
         path = Path(folder)
-        demand = read_config_of(path).audit.demand
-        expect_committable(path, demand, None, force=force)
+        if (path / "config.yaml").is_file():
+            expect_committable(path, read_config_of(path).audit.demand, None, force=force)
 
     def rollback(self, request: str | None = None) -> str:
         """Drop the staged request at every party; return its id."""

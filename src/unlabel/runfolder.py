@@ -83,7 +83,7 @@ def _expect_usable(folder: Path, *, overwrite: bool) -> None:
     elif [path.name for path in held] not in ([], ["config.yaml.part"]):
         raise RunError(
             f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
-            f"it, or choose another --out."
+            f"it, or choose another --out (in Python: Federation.open, overwrite=True)."
         )
 
 

@@ -413,7 +413,7 @@ def test_a_run_folder_that_exists_is_refused_and_left_as_it_was(run: Path) -> No
     sentence = refused("train", *QUICK, "--out", "run")
     assert sentence == (
         "Run folder 'run' exists; add --resume to go on with it, --overwrite to replace it, or "
-        "choose another --out."
+        "choose another --out (in Python: Federation.open, overwrite=True)."
     )
 
 

@@ -17,10 +17,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GivenTable:
-    """A table from Python: its columns, as `frame_of` returns them, and its name in errors."""
+    """A table from Python.
+
+    frame       its columns, as `frame_of` returns them
+    where       its name in errors
+    categories  columns that are categories by their type in pandas, whatever they hold
+    """
 
     frame: pd.DataFrame
     where: str
+    categories: tuple[str, ...] = ()
+
+
+def categories_in(source: object) -> tuple[str, ...]:
+    """Return the columns of a DataFrame that are categories by their type."""
+    import pandas as pd
+
+    if not isinstance(source, pd.DataFrame):
+        return ()
+    kinds = zip(source.columns, source.dtypes, strict=True)
+    return tuple(str(name) for name, kind in kinds if isinstance(kind, pd.CategoricalDtype))
 
 
 def frame_of(source: object, where: str) -> pd.DataFrame:

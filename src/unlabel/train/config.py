@@ -14,7 +14,7 @@ from unlabel.data.encoding import Missing
 from unlabel.data.splits import ACTIVE, MAX_PARTIES, check_name, part_widths
 from unlabel.defend import Defence, DefendSettings
 from unlabel.defend.settings import named_defences
-from unlabel.errors import SettingsError
+from unlabel.errors import SettingsError, unknown
 from unlabel.models import ModelSettings
 from unlabel.party import Policy, WatchSettings
 from unlabel.party.optimiser import one_of
@@ -182,6 +182,14 @@ class RunConfig:
             raise SettingsError(
                 f"Expected at most {MAX_PARTIES} passive parties, got {len(names)}."
             )
+
+    def expect_parties(self) -> None:
+        """Raise where a model is chosen for a party that there is not."""
+        for name in self.model.bottoms:
+            if name not in self.party_names():
+                raise SettingsError(
+                    unknown("party under `model.bottoms`", name, self.party_names())
+                )
 
     def under(self, base: Path) -> RunConfig:
         """Return the same run with relative paths of its data taken from `base`."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from unlabel.data import ACTIVE, frame_of, keep_frame
 from unlabel.data.encoding import Missing
-from unlabel.data.given_frames import GivenTable
+from unlabel.data.given_frames import GivenTable, categories_in
 from unlabel.errors import DataError, SettingsError
 from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
 
@@ -24,7 +24,7 @@ def given_tables(frames: Mapping[str, object]) -> dict[str, GivenTable]:
     made = {}
     for name, source in frames.items():
         where = f"Table '{name}'"
-        made[name] = GivenTable(frame_of(source, where), where)
+        made[name] = GivenTable(frame_of(source, where), where, categories_in(source))
     return made
 
 
@@ -52,8 +52,13 @@ def frames_config(
             f"party holds the labels; {found} of {len(tables)} has it."
         )
     holder = holders[0]
+    taken = (label, id_column)
     named = {
-        name: tuple(each for each in categories if each in table.frame.columns)
+        name: tuple(
+            each
+            for each in dict.fromkeys([*categories, *table.categories])
+            if each in table.frame.columns and each not in taken
+        )
         for name, table in tables.items()
     }
     for column in categories:
