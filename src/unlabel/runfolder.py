@@ -116,7 +116,7 @@ def write_config(folder: Path, config: RunConfig) -> None:
             for party in config.passive
         ],
     )
-    # Imported late: pydantic and YAML are not needed to train in memory.
+    # Imported late: a run in no folder of the user's needs neither pydantic nor YAML.
     from unlabel.configfile import dump_config
 
     write_atomically(folder / "config.yaml", dump_config(config).encode())

@@ -67,7 +67,7 @@ class View:
 
     heard          all it received, in order
     before, after  what it held before the first message and after the last
-    files          figures of its own files (see `party_files`), empty for a run in memory
+    files          figures of its own files (see `party_files`), empty where they are not looked at
     texts          pieces of text in them
     """
 

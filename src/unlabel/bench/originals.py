@@ -32,7 +32,7 @@ MACHINE = ("device", "graphs", "folder")
 
 @dataclass(frozen=True)
 class Original:
-    """A trained federation in memory.
+    """A trained federation in no folder.
 
     seconds  that its training took, and its last epoch
     """

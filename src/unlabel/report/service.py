@@ -23,6 +23,7 @@ from unlabel.report.annex import read_auditor_key
 from unlabel.report.certificate import AnnexWish, issue
 from unlabel.report.page import page
 from unlabel.report.reading import purge_times, read_verdict, state_since
+from unlabel.train import VersionFacts
 
 REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
 
@@ -86,12 +87,13 @@ def write_report(
 def _expect_labels(folder: Path, entries: Sequence[LedgerEntry]) -> None:
     """Raise where the last request is about people, of which there will never be an audit."""
     waiting = staged_facts(folder / ACTIVE)
-    if waiting is not None:
-        note, state = waiting.get("note", {}), "staged"
+    staged = None if waiting is None else VersionFacts.from_json(waiting).request
+    if staged is not None:
+        people, state = staged.is_about_people, "staged"
     else:
-        note = next((e.note for e in reversed(entries) if e.event == "commit"), {})
-        state = "committed"
-    if "people" in note:
+        notes = (entry.note for entry in reversed(entries) if entry.event == "commit")
+        people, state = "people" in next(notes, {}), "committed"
+    if people:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[state]}")
 
 
