@@ -32,7 +32,6 @@ from unlabel.forget import Run, Transaction, Watch, watch_nothing
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
-from unlabel.party.checkpoint import staged_facts
 from unlabel.train import (
     AuditSettings,
     Conduct,
@@ -42,6 +41,7 @@ from unlabel.train import (
     VersionFacts,
     assemble,
 )
+from unlabel.train.facts import staged_in
 
 #: Where the active party keeps the last audit, and what it saw of retrained models.
 AUDIT, RETRAINED = "audit.json", "retrained"
@@ -213,8 +213,7 @@ def expect_committable(
 
     request  its id; whatever waits if None
     """
-    facts = staged_facts(folder / ACTIVE)
-    staged = None if facts is None else VersionFacts.from_json(facts).request
+    staged = staged_in(folder / ACTIVE)
     if staged is not None and request in (None, staged.id):
         request = staged.id
         reason = staged.why_not(force=force)

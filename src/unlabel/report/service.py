@@ -18,12 +18,11 @@ from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.files import write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
-from unlabel.party.checkpoint import staged_facts
 from unlabel.report.annex import read_auditor_key
 from unlabel.report.certificate import AnnexWish, issue
 from unlabel.report.page import page
 from unlabel.report.reading import purge_times, read_verdict, state_since
-from unlabel.train import VersionFacts
+from unlabel.train.facts import staged_in
 
 REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
 
@@ -86,8 +85,7 @@ def write_report(
 
 def _expect_labels(folder: Path, entries: Sequence[LedgerEntry]) -> None:
     """Raise where the last request is about people, of which there will never be an audit."""
-    waiting = staged_facts(folder / ACTIVE)
-    staged = None if waiting is None else VersionFacts.from_json(waiting).request
+    staged = staged_in(folder / ACTIVE)
     if staged is not None:
         people, state = staged.is_about_people, "staged"
     else:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
+from unlabel.party.checkpoint import staged_facts
 from unlabel.train.progress import Progress
 
 STILL_KNOWN = (
@@ -180,6 +182,19 @@ class VersionFacts:
             "parties": dict(self.parties),
             **({} if self.request is None else self.request.to_json()),
         }
+
+
+def staged_in(home: Path) -> RequestFacts | None:
+    """Return the request that waits in the active party's folder, without any model opened.
+
+    None where none does, or where it cannot be read: what is wrong with it is said by name where
+    its version is used.
+    """
+    facts = staged_facts(home)
+    try:
+        return None if facts is None else VersionFacts.from_json(facts).request
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
 
 
 _SWITCHES = ("control", "still_known", "silent", "dropped")
