@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 import unlabel as ul
 from unlabel.audit import service as auditing
+from unlabel.errors import in_python
 from unlabel.forget import plan, service
 from unlabel.forget.deep import Deep
 from unlabel.models.registry import build_bottom, name_of
@@ -307,6 +308,22 @@ def test_flags_of_version_0_6_work_for_one_version_and_say_so(tmp_path: Path) ->
     new = unlabel(*words, "--deepen", "--allow-disclosure", "--dry-run")
     assert (new.code, new.out) == (0, old.out)
     assert "0.8" not in new.err
+
+
+def test_errors_speak_of_arguments_in_python_and_of_flags_at_a_terminal(tmp_path: Path) -> None:
+    fed = made(folder=tmp_path / "run")
+    fed.train()
+    fed.forget(labels=["boat"]).commit(force=True)
+    deep = ul.ForgetSettings(method="renormalise", deepen=True)
+    with pytest.raises(ul.ForgetError, match="or add `allow_disclosure`") as error:
+        fed.forget(labels=["boat"], settings=deep)
+    words = ("--label", "boat", "--method", "renormalise", "--deepen")
+    said = unlabel("forget", tmp_path / "run", *words).sentence
+    assert said.endswith("or add --allow-disclosure.")
+    assert in_python(said) == str(error.value)
+    # What has no counterpart stays what it is.
+    start = "start it with `unlabel party start KIT --data TABLE`."
+    assert in_python(start) == start
 
 
 # --- audits -------------------------------------------------------------------------------------

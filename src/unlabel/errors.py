@@ -30,7 +30,9 @@ for people and may change; classes and codes do not, and no program needs to rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Literal, get_args
 
@@ -80,6 +82,49 @@ class UnlabelError(Exception):
         super().__init__(*args)
         if code is not None:
             self.code = code
+
+    def __str__(self) -> str:
+        sentence = super().__str__()
+        return sentence if _at_a_terminal else in_python(sentence)
+
+
+#: Whether sentences are for somebody at a terminal, who writes flags and commands.
+_at_a_terminal = False
+#: What a flag is called in Python, where not by its own name.
+_ARGUMENTS = {"out": "folder", "table": "tables", "set": "options", "id": "ids", "label": "labels"}
+#: Commands that are verbs of `Federation`; the others have no counterpart and stay commands.
+_VERBS = (
+    *("train", "evaluate", "predict", "forget", "audit", "commit", "rollback", "purge", "recover"),
+    *("status", "report", "certificate", "slots"),
+)
+
+
+@contextmanager
+def at_a_terminal() -> Iterator[None]:
+    """Have errors name flags and commands, as long as this lasts."""
+    global _at_a_terminal
+    before, _at_a_terminal = _at_a_terminal, True
+    try:
+        yield
+    finally:
+        _at_a_terminal = before
+
+
+def in_python(sentence: str) -> str:
+    """Return a sentence with flags and commands as somebody in Python writes them.
+
+    >>> in_python("No request is staged; run `unlabel forget` first, or add --allow-disclosure.")
+    'No request is staged; run `forget()` first, or add `allow_disclosure`.'
+    >>> in_python("Start it with `unlabel party start KIT`.")
+    'Start it with `unlabel party start KIT`.'
+    """
+    verbs = "|".join(_VERBS)
+    sentence = re.sub(rf"`unlabel ({verbs})( [^`]*)?`", r"`\1()`", sentence)
+    whole = re.sub(r"`unlabel [^`]*`", "", sentence)
+    for flag in set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", whole)):
+        name = _ARGUMENTS.get(flag, flag.replace("-", "_"))
+        sentence = re.sub(rf"`?--{flag}(?![\w-])`?", f"`{name}`", sentence)
+    return sentence
 
 
 class SettingsError(UnlabelError, ValueError):

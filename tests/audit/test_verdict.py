@@ -110,4 +110,4 @@ def test_plain_data_that_is_no_verdict_is_refused_in_a_sentence(
         Verdict.from_json({**verdicts.full().to_json(), name: value})
     assert isinstance(caught.value, DataError)
     assert words in caught.value.reason
-    assert str(caught.value).endswith("; run `unlabel audit` again.")
+    assert str(caught.value).endswith("; run `audit()` again.")

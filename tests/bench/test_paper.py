@@ -348,7 +348,7 @@ def test_what_cannot_work_is_told_and_writes_nothing(
 def test_data_that_is_missing_is_named_with_the_ways_to_give_it(tmp_path: Path) -> None:
     with pytest.raises(DataError) as error:
         run(PaperSettings("text", folder=str(tmp_path)), lambda _: None)
-    for said in ("dbpedia14k.csv.gz", "--data dbpedia=PATH", "'yahoo-answers'", "--small"):
+    for said in ("dbpedia14k.csv.gz", "`data` dbpedia=PATH", "'yahoo-answers'", "`small`"):
         assert said in str(error.value)
 
 

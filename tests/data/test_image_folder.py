@@ -102,7 +102,7 @@ def test_a_folder_of_something_else_is_refused(
 def test_a_folder_that_is_not_there_and_none_at_all(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere' does not exist: pass the folder that holds"):
         load_dataset("images", tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"Expected a folder of images.*`--folder`"):
+    with pytest.raises(DataError, match=r"Expected a folder of images.*`folder`"):
         load_dataset("images")
 
 

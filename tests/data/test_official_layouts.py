@@ -43,7 +43,7 @@ def test_without_a_folder_the_user_hears_where_to_get_it(name: str, where: str) 
     assert source.fetch is None
     assert not source.ready()
     assert source.about.endswith("(own copy)")
-    with pytest.raises(DataError, match=f"cannot be fetched: .*{where}.*`--folder`"):
+    with pytest.raises(DataError, match=f"cannot be fetched: .*{where}.*`folder`"):
         load_dataset(name)
     with pytest.raises(DataError, match="cannot be fetched"):
         source.load(None)

@@ -147,7 +147,7 @@ def test_official_idx_files_are_read(tmp_path: Path, name: str, packed: bool) ->
 
 
 def test_missing_or_damaged_idx_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no file 'train-images-idx3-ubyte or .*--folder"):
+    with pytest.raises(DataError, match=r"no file 'train-images-idx3-ubyte or .*`folder`"):
         mnist.load(tmp_path)
     write_idx_folder(tmp_path, packed=True)
     path = tmp_path / f"{TEST[0]}.gz"
@@ -524,7 +524,7 @@ def test_the_digest_sees_types_and_shapes(parts: Parts) -> None:
 
 def test_data_that_is_not_cached_says_how_to_get_it() -> None:
     for name in ("mnist", "fashion-mnist", "cifar10"):
-        with pytest.raises(DataError, match=f"`unlabel data fetch {name}`, or put .*`--folder`"):
+        with pytest.raises(DataError, match=f"`unlabel data fetch {name}`, or put .*`folder`"):
             load_dataset(name)
 
 
@@ -577,7 +577,7 @@ def test_a_missing_client_says_how_to_get_the_data(
     source: Any, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DataError, match=f"'{client}' .* is not installed: .*, or put .*--folder"):
+    with pytest.raises(DataError, match=f"'{client}' .* is not installed: .*, or put .*`folder`"):
         source.fetch()
 
 

@@ -112,7 +112,7 @@ def test_files_that_are_no_csv_are_refused(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["train.csv", "test.csv", "classes.txt"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(DataError, match=rf"{name}'.*--folder"):
+    with pytest.raises(DataError, match=rf"{name}'.*`folder`"):
         load_dataset("yahoo-answers", folder)
 
 
@@ -123,5 +123,5 @@ def test_names_must_be_ten(folder: Path) -> None:
 
 
 def test_without_a_folder_the_error_says_where_the_data_is() -> None:
-    with pytest.raises(DataError, match=r"cannot be fetched.*Zhang, Zhao and LeCun.*--folder"):
+    with pytest.raises(DataError, match=r"cannot be fetched.*Zhang, Zhao and LeCun.*`folder`"):
         load_dataset("yahoo-answers")

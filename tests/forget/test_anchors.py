@@ -229,7 +229,7 @@ def test_a_file_without_labels_is_enough(digits: Federation, tmp_path: Path) -> 
     ("options", "error", "said"),
     [
         ({"public_from": "tea leaves"}, SettingsError, "tea leaves"),
-        ({"public_from": "anchors", "public": "some.npz"}, ForgetError, "leave --public out"),
+        ({"public_from": "anchors", "public": "some.npz"}, ForgetError, "leave `public` out"),
     ],
 )
 def test_what_cannot_be_is_refused(
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_refused(
 def test_people_are_held_against_labels_that_are_known(digits: Federation) -> None:
     someone = str(digits.holdings.ids[int(digits.holdings.rows.train[0])])
     for source in ("pseudo", "anchors"):
-        with pytest.raises(ForgetError, match="leave --public-from out"):
+        with pytest.raises(ForgetError, match="leave `public_from` out"):
             plan(digits, ids=[someone], settings=ForgetSettings(public_from=source))
 
 

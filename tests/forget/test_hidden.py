@@ -468,7 +468,7 @@ def test_modes_choose_methods_and_refuse_others() -> None:
     watched = watch(fed)
     with pytest.raises(ForgetError, match="'retrain' cannot be hidden"):
         fed.forget([1], settings=ForgetSettings(method="retrain", mode="hidden"))
-    with pytest.raises(ForgetError, match=r"'people' cannot be hidden.*leave --mode hidden out"):
+    with pytest.raises(ForgetError, match=r"'people' cannot be hidden.*leave `mode` hidden out"):
         fed.forget(ids=["3"], settings=ForgetSettings(mode="hidden"))
     with pytest.raises(ForgetError, match="of mode 'deep' but 'renormalise' is of mode 'open'"):
         fed.forget([1], settings=ForgetSettings(method="renormalise", mode="deep"))

@@ -112,7 +112,7 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
     try:
         Federation.open(run)
     except ForgetError as error:
-        assert "A rollback was interrupted; run `unlabel recover`" in str(error)  # noqa: PT017
+        assert "A rollback was interrupted; run `recover()`" in str(error)  # noqa: PT017
     federation = Federation.open(run, recovering=True)
     said = federation.recover()
     waits = bool(federation.status().parties["active"].staged)

@@ -381,7 +381,7 @@ def expect_honest(run: Path) -> None:
     try:
         federation = Federation.open(run)
     except ForgetError as error:
-        assert "unlabel recover" in str(error)  # noqa: PT017
+        assert "`recover()`" in str(error)  # noqa: PT017
         return
     standing = federation.status().parties
     committed = {
@@ -390,9 +390,9 @@ def expect_honest(run: Path) -> None:
     assert len({tuple(requests) for requests in committed.values()}) == 1
     if len({(s.version, s.staged) for s in standing.values()}) > 1:
         with nothing_written(run):
-            with pytest.raises(ForgetError, match="unlabel recover"):
+            with pytest.raises(ForgetError, match=r"`recover\(\)`"):
                 federation.forget([LABEL])
-            with pytest.raises(ForgetError, match="unlabel recover"):
+            with pytest.raises(ForgetError, match=r"`recover\(\)`"):
                 federation.purge()
 
 
@@ -660,9 +660,9 @@ def test_while_a_request_is_staged_no_other_is_taken_and_nothing_is_trained(run:
 def test_what_was_never_staged_is_neither_committed_nor_rolled_back_nor_purged(run: Path) -> None:
     federation = Federation.open(run)
     with nothing_written(run):
-        with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
+        with pytest.raises(ForgetError, match=r"No request is staged; run `forget\(\)` first"):
             federation.commit(force=True)
-        with pytest.raises(ForgetError, match="No request is staged; run `unlabel forget` first"):
+        with pytest.raises(ForgetError, match=r"No request is staged; run `forget\(\)` first"):
             federation.rollback()
         with pytest.raises(ForgetError, match="Nothing was committed yet"):
             federation.purge()
@@ -691,7 +691,7 @@ def test_a_run_whose_commit_was_interrupted_opens_only_to_be_recovered(run: Path
     Federation.open(run).forget([LABEL], settings=ForgetSettings(method=crashing.METHOD))
     interrupt_commit(run)
     with nothing_written(run):
-        with pytest.raises(ForgetError, match="A commit was interrupted; run `unlabel recover`"):
+        with pytest.raises(ForgetError, match=r"A commit was interrupted; run `recover\(\)`"):
             Federation.open(run)
         for verb in ("commit", "rollback", "purge", "evaluate"):
             assert "run `unlabel recover`" in unlabel(verb, run).sentence

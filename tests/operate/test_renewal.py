@@ -112,7 +112,7 @@ def test_the_authority_certifies_only_what_a_party_asked_for_itself(
             renew(folder, "active", out, asked=tmp_path / "bank.csr")
         with pytest.raises(SettingsError, match="Unknown party 'mill'"):
             renew(folder, "mill", out)
-        with pytest.raises(SettingsError, match="--days to be at least 1"):
+        with pytest.raises(SettingsError, match="`days` to be at least 1"):
             renew(folder, "shop", out, days=0)
         with pytest.raises(RunError, match=r"does not hold the authority .* no authority.key"):
             renew(kits / "shop" / "engine" / "startup", "shop", out)

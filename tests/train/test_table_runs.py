@@ -285,7 +285,7 @@ def test_a_run_that_lost_its_categories_is_not_opened_on_others(trained: Path, r
 def test_one_of_two_labels_is_not_forgotten_by_any_method(run: Path, method: str | None) -> None:
     federation = Federation.open(run)
     before = weights(federation)
-    with pytest.raises(ForgetError, match=r"1 would be, 'class 0': nothing .*of people \(--ids\)"):
+    with pytest.raises(ForgetError, match=r"1 would be, 'class 0': nothing .*of people \(`ids`\)"):
         federation.forget(["class 1"], settings=ForgetSettings(method=method))
     assert all(torch.equal(value, before[name]) for name, value in weights(federation).items())
     assert not (run / "active" / "staged").exists() or not any((run / "active/staged").iterdir())

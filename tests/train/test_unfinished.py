@@ -91,5 +91,5 @@ def test_the_note_and_the_refusal_name_the_command_that_goes_on() -> None:
     )
     assert unfinished_note(ended, AGAIN) == ""
     expect_finished(ended, AGAIN)
-    with pytest.raises(ForgetError, match="after epoch 7 of 20; finish it with `unlabel train --r"):
+    with pytest.raises(ForgetError, match="after epoch 7 of 20; finish it with `train"):
         expect_finished(stopped, AGAIN)

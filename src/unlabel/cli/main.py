@@ -20,7 +20,7 @@ from unlabel.cli.exits import INTERRUPTED, status_of
 from unlabel.cli.interrupts import Interrupted, patient_interrupts
 from unlabel.cli.lazy import LazyGroup, Listed
 from unlabel.cli.output import messages
-from unlabel.errors import UnlabelError
+from unlabel.errors import UnlabelError, at_a_terminal
 
 #: Every command, in the order of the help.
 COMMANDS = (
@@ -134,12 +134,13 @@ def _commands() -> Callable[..., Any]:
 
 def main() -> None:
     """Run the command line; an expected failure is one sentence and a non-zero exit."""
-    try:
-        with patient_interrupts():
-            _commands()(prog_name="unlabel")
-    except UnlabelError as error:
-        messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
-        sys.exit(status_of(error))
-    except Interrupted as interrupted:
-        messages.print(str(interrupted), soft_wrap=True)
-        sys.exit(INTERRUPTED)
+    with at_a_terminal():
+        try:
+            with patient_interrupts():
+                _commands()(prog_name="unlabel")
+        except UnlabelError as error:
+            messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
+            sys.exit(status_of(error))
+        except Interrupted as interrupted:
+            messages.print(str(interrupted), soft_wrap=True)
+            sys.exit(INTERRUPTED)
