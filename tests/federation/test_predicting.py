@@ -326,7 +326,7 @@ def test_the_command_marks_what_it_answers_without_a_party(scene: Scene, tmp_pat
     ("given", "words"),
     [
         ({"tables": {"shop": "new.csv"}}, "table of party 'active' alone but got one of 'shop'"),
-        ({"data": "new.npz"}, "give --table active=FILE"),
+        ({"data": "new.npz"}, "give `tables` active=FILE"),
     ],
 )
 def test_what_a_federation_cannot_predict_is_refused(
