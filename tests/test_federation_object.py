@@ -476,8 +476,26 @@ def test_labels_that_new_rows_bring_are_the_truth_beside_the_predictions() -> No
     assert found.truth == tuple(new["bank"]["loan"])
     without = {**new, "bank": new["bank"].drop(columns="loan")}
     assert fed.predict(tables=without).truth is None
+    person = str(fed.predict(part="train").ids[0])
+    fed.forget(ids=[person], settings=ul.ForgetSettings(cover=60)).commit(force=True)
     fed.forget(labels=["boat"]).commit(force=True)
     assert "boat" not in (fed.predict(tables=new).truth or ())
+    # Not of somebody either whose label was forgotten, and who stands among the new rows.
+    found = fed.predict(tables=frames())
+    assert found.truth is not None
+    assert found.truth[found.ids.tolist().index(person)] == ""
+
+
+def test_a_forgotten_label_is_known_by_whatever_a_gap_makes_of_its_number() -> None:
+    tables = frames()
+    tables["bank"]["loan"] = tables["bank"]["loan"].map({"boat": 1, "car": 2, "home": 3})
+    fed = ul.Federation.from_frames(tables, label="loan", id="who", epochs=2, batch=32)
+    fed.train()
+    fed.forget(labels=["1"]).commit(force=True)
+    tables["bank"].loc[0, "loan"] = np.nan  # so that pandas holds 1.0, 2.0 and 3.0
+    truth = fed.predict(tables=tables).truth
+    assert truth is not None
+    assert (truth[0], set(truth)) == ("", {"", "2", "3"})
 
 
 def test_a_category_of_pandas_is_a_category_whatever_it_holds() -> None:

@@ -596,12 +596,13 @@ class Federation:
     def _truth(self, source: Source | None, ids: Array) -> tuple[str, ...] | None:
         """Return the labels that a table of new rows brings; forgotten ones are empty."""
         assert self.config.active is not None
-        known = None if source is None else labels_in(source, self.config.active)
+        known = None if source is None else labels_in(source, self.config.active, self.labels)
         if known is None:
             return None
         gone = {self.labels[label] for label in self.forgotten.labels}
-        found = (known.get(who, "") for who in ids.tolist())
-        return tuple("" if label in gone else label for label in found)
+        people = {str(self.holdings.ids[row]) for row in self.forgotten.rows}
+        pairs = ((who, known.get(who, "")) for who in ids.tolist())
+        return tuple("" if who in people or label in gone else label for who, label in pairs)
 
     def _predict_new(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
         """Hand each party its part of the new rows, and ask for predictions."""

@@ -134,6 +134,15 @@ def texts_of(series: pd.Series[Any], where: str) -> list[str | None]:
     return texts
 
 
+def one_form(text: str | None) -> str:
+    """Return a text in the one form that a category has, empty where there is none.
+
+    >>> one_form("1.0"), one_form(" yes "), one_form(None)
+    ('1', 'yes', '')
+    """
+    return "" if text is None else _text(text) or ""
+
+
 def _text(value: str | bool | int | float) -> str | None:
     """Return a category in the one form it has, however its file writes it.
 

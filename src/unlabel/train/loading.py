@@ -23,6 +23,7 @@ from unlabel.data import (
     read_table,
     table_of,
 )
+from unlabel.data.cells import one_form, texts_of
 from unlabel.data.dataset import Array, Augment, Dataset, Layout
 from unlabel.data.encoding import Encoding, kept_encoding
 from unlabel.data.frames import ids_of, read_frame
@@ -346,17 +347,21 @@ def read_active(
     )
 
 
-def labels_in(source: Source, active: ActiveTable) -> dict[str, str] | None:
-    """Return the labels of a table of new people by their ids, None where it brings none."""
+def labels_in(source: Source, active: ActiveTable, names: Sequence[str]) -> dict[str, str] | None:
+    """Return the labels of a table of new people by their ids, None where it brings none.
+
+    names  of the run's labels: a 1 that a gap in its column has made 1.0 is the label '1' still
+    """
     if isinstance(source, GivenTable):
         frame, where = source.frame, source.where
     else:
         frame, where = read_frame(source, active.id), f"Table '{source}'"
     if active.label not in frame.columns:
         return None
-    labels = frame[active.label]
-    texts = ["" if gap else str(label) for label, gap in zip(labels, labels.isna(), strict=True)]
-    return dict(zip(ids_of(frame, active.id, where).tolist(), texts, strict=True))
+    known = {one_form(name): name for name in names}
+    forms = [one_form(text) for text in texts_of(frame[active.label], where)]
+    labels = [known.get(form, form) for form in forms]
+    return dict(zip(ids_of(frame, active.id, where).tolist(), labels, strict=True))
 
 
 def read_passive(party: PassiveTable, source: Source, encoding: Encoding | None = None) -> Table:
