@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlabel.errors import ForgetError
-from unlabel.train.facts import CONTROL, STILL_KNOWN
+from unlabel.train.facts import why_not
 
 if TYPE_CHECKING:
     from unlabel.forget.protocol import Run
@@ -102,9 +102,7 @@ class Outcome:
 
     def why_not(self) -> str:
         """Return why it should not be committed, empty where nothing speaks against it."""
-        if self.result.control:
-            return self.result.failed or CONTROL
-        return STILL_KNOWN if self.result.still_known else ""
+        return why_not(self.result.control, self.result.failed, self.result.still_known)
 
     def to_json(self) -> dict[str, Any]:
         """Return the figures as plain data."""

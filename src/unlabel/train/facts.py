@@ -23,6 +23,13 @@ STILL_KNOWN = (
 CONTROL = "This request is a control that forgets nothing, so it cannot be committed; roll it back."
 
 
+def why_not(control: bool, failed: str, still_known: bool) -> str:
+    """Return why what a request made is not to be committed, empty where it may be."""
+    if control:
+        return failed or CONTROL
+    return STILL_KNOWN if still_known else ""
+
+
 @dataclass(frozen=True)
 class Forgotten:
     """What a federation has forgotten so far; kept with every version of the active party.
@@ -111,9 +118,8 @@ class RequestFacts:
 
     def why_not(self, *, force: bool = False) -> str:
         """Return why it is not to be committed, empty where it may be."""
-        if self.control:
-            return self.conduct.failed or CONTROL
-        return STILL_KNOWN if self.still_known and not force else ""
+        still_known = self.still_known and not force
+        return why_not(self.control, self.conduct.failed, still_known)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as it stands among the facts of a version."""
