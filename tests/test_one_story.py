@@ -21,7 +21,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import unlabel as ul
-from unlabel.errors import in_python
+from unlabel import errors
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -108,7 +108,7 @@ def by_command_line(
     asked = ["--label", story["labels"][0]] if story["whole"] else ["--id", person, "--cover", "60"]
     outcome = unlabel("forget", "run", *asked, *words)
     if outcome.code:  # so small a model may be refused, in the same words
-        return {**found, "refused": {"sentence": in_python(outcome.sentence)}}
+        return {**found, "refused": {"sentence": errors.in_python(outcome.sentence)}}
     found["forget"] = outcome.json
     if story["whole"]:
         outcome = unlabel("audit", "run", "--demand", "none", *words)
