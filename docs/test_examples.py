@@ -1,38 +1,36 @@
-"""The pages are true: every example in them runs, and every setting is named with its default.
+"""Every example of README, CONTRIBUTING and docs/ runs as it is written.
 
-A block that starts with a comment like `# federation.yaml` is written to that file. Python blocks
-are run; so are the lines of console blocks that start with `$`.
+A block that starts with a comment like `# run.yaml` is written to that file. Python blocks are run;
+so are the lines of console blocks that start with `$`. The files of CONTRIBUTING go into a copy of
+src/, which its commands then use.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import io
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer
+import unlabel_bench.registry  # noqa: F401  (its methods, where its entry points are not installed)
+from cli.command_line import one_thread, unlabel
 
-from unlabel.align import AlignSettings
-from unlabel.audit import LEVELS, MEASURES
-from unlabel.defend import DEFENCES, DefendSettings
-from unlabel.forget import METHODS
-from unlabel.models import ModelSettings, TextSettings
-from unlabel.party import Policy, WatchSettings
-from unlabel.train import ActiveTable, AuditSettings, PassiveTable, RunConfig, TrainSettings
-from unlabel.wire import MESSAGES
+__all__ = ["one_thread"]  # a fixture for every test here
 
 ROOT = Path(__file__).parent.parent
-#: The tutorial is run by tests/test_tutorial.py, which also reads what its commands print.
+#: The tutorial is run by docs/test_tutorial.py, which also reads what its commands print.
 ELSEWHERE = {"tutorial.md"}
 PAGES = [
-    *(ROOT / "README.md", ROOT / "CONTRIBUTING.md"),
+    *(ROOT / "README.md", ROOT / "results" / "README.md"),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in ELSEWHERE),
 ]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -40,94 +38,114 @@ FILE = re.compile(r"^# (\S+\.\w+)\n")
 
 
 def write_tables(folder: Path) -> None:
-    """Write the tables of the README: two organisations that know the same people."""
-    found = load_breast_cancer(as_frame=True)
-    x = found.data.rename(columns=lambda name: name.replace(" ", "_"))
-    x.insert(0, "id", [f"p{i:04d}" for i in range(len(x))])
-    guest = pd.concat([x.iloc[:, :11], found.target.rename("y")], axis=1)
-    host = x[["id", *x.columns[11:]]].sample(frac=0.95, random_state=0)
-    guest.to_csv(folder / "guest.csv", index=False)
-    host.to_csv(folder / "host.csv", index=False)
-    guest.drop(columns="y").head(30).to_csv(folder / "guest_new.csv", index=False)
-    host.to_csv(folder / "host_new.csv", index=False)
+    """Write the tables of the README: a bank, which has the labels, and a shop."""
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(900, 6))
+    kinds = np.array(["boat", "car", "home"])
+    loans = kinds[(x[:, :3] + 0.3 * draw.normal(size=(900, 3))).argmax(1)]
+    customer = [f"C-{10000 + number}" for number in range(900)]
+    bank = {"customer": customer, "loan": loans, "income": x[:, 0], "age": x[:, 3]}
+    shop = {"customer": customer, "visits": x[:, 1], "spent": x[:, 2], "returns": x[:, 4]}
+    pd.DataFrame(bank).to_csv(folder / "bank.csv", index=False)
+    pd.DataFrame(shop).sample(frac=0.9, random_state=0).to_csv(folder / "shop.csv", index=False)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of runs that several pages train alike."""
+    return tmp_path_factory.mktemp("trained")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_example_runs_as_written(page: Path, tmp_path: Path) -> None:
+def test_every_example_runs_as_written(
+    page: Path, tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_tables(tmp_path)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-        named = FILE.match(text)
-        if named:
-            target = (tmp_path / named[1]).resolve()
-            assert target.is_relative_to(tmp_path.resolve()), f"{named[1]} lies elsewhere"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(text)
-        commands: list[Any] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        write_file(block, tmp_path)
         if language == "python":
-            commands = [[sys.executable, "-c", text]]
-        elif language == "console":
-            lines = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
-            commands = [["bash", "-c", line] for line in lines]
-        for command in commands:
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                env={**os.environ, "PATH": path},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert done.returncode == 0, f"{command[-1]}\n{done.stderr}"
+            run_python(block)
+        for line in commands(language, block):
+            run_command(line, trained)
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *(RunConfig, ActiveTable, PassiveTable, ModelSettings, TextSettings, TrainSettings, Policy),
-        *(AlignSettings, DefendSettings, WatchSettings, AuditSettings),
-    ],
-)
-def test_the_page_of_settings_names_every_one_with_its_default(settings: type[Any]) -> None:
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    for field in fields(settings):
-        lines = re.findall(rf"^\| `{field.name}` \| (.*?) \|", page, re.MULTILINE)
-        assert lines, f"`{field.name}` is missing"
-        default = field.default
-        if isinstance(default, bool):
-            assert str(default).lower() in lines
-        elif isinstance(default, int | float):
-            assert any(_is_number(line) and np.isclose(float(line), default) for line in lines)
-        elif isinstance(default, str):
-            assert default in lines
+def test_what_a_contributor_adds_in_one_file_is_used_by_the_command_line(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "src" / "unlabel", tmp_path / "src" / "unlabel")
+    blocks = BLOCK.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    added = [write_file(block, tmp_path) for language, block in blocks if language == "python"]
+    folders = {str(path.relative_to(tmp_path / "src" / "unlabel").parent) for path in added if path}
+    assert folders == {"models", "data/sources", "audit/measures", "forget/methods"}
+    ruff = [sys.executable, "-m", "ruff", "check", "--config", str(ROOT / "pyproject.toml")]
+    assert (
+        subprocess.run([*ruff, *(str(path) for path in added if path)], check=False).returncode == 0
+    )
+    lines = [line for language, block in blocks for line in commands(language, block)]
+    program = f"""
+import shlex, sys
+from unlabel.cli.main import main
+for line in {lines!r}:
+    sys.argv = shlex.split(line)
+    print("$", line, flush=True)
+    try:
+        main()
+    except SystemExit as end:
+        if end.code:
+            raise
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    for name in ("tiny", "wine", '"leftover"', "uniform"):
+        assert name in done.stdout
 
 
-def _word(default: object) -> str:
-    return default if isinstance(default, str) else f"{default:g}"
+def write_file(block: str, folder: Path) -> Path | None:
+    """Write a block that begins with the name of a file to that file."""
+    named = FILE.match(block)
+    if named is None:
+        return None
+    target = (folder / named[1]).resolve()
+    assert target.is_relative_to(folder.resolve()), f"{named[1]} lies elsewhere"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(block)
+    return target
 
 
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[\d.]+(e-?\d+)?", text) is not None
+def commands(language: str, block: str) -> list[str]:
+    """Return the commands of a console."""
+    lines = block.splitlines() if language == "console" else []
+    return [line[2:] for line in lines if line.startswith("$ ")]
 
 
-def test_the_messages_of_the_wire_are_all_explained() -> None:
-    page = (ROOT / "docs" / "wire.md").read_text(encoding="utf-8")
-    assert [name for name in MESSAGES if f"`{name}`" not in page] == []
+def run_python(block: str) -> None:
+    """Run a block as a notebook would; nothing that it prints may show weights."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block, "<page>", "exec"), {"__name__": "page"})
+    assert "tensor(" not in printed.getvalue(), "a weight is printed"
 
 
-def test_the_page_of_forgetting_names_every_method() -> None:
-    page = (ROOT / "docs" / "forgetting.md").read_text(encoding="utf-8")
-    assert [name for name in METHODS.names() if f"| `{name}`" not in page] == []
-
-
-def test_the_page_of_settings_names_every_defence_with_its_defaults() -> None:
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
-    for name in DEFENCES.names():
-        words = ", ".join(f"`{f.name}={_word(f.default)}`" for f in fields(DEFENCES.get(name)))
-        assert f"| `{name}` | {words} |" in page
-
-
-def test_the_page_of_the_audit_names_every_measure_and_level() -> None:
-    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
-    assert [name for name in MEASURES.names() if f"`{name}`" not in page] == []
-    assert [level for level in LEVELS if f"| `{level}` |" not in page] == []
+def run_command(line: str, trained: Path) -> None:
+    """Run a command in this process; a training that another page had is not done again."""
+    words = shlex.split(line)
+    assert words[0] == "unlabel", line
+    kept = trained / hashlib.sha256(line.encode()).hexdigest()
+    shared = words[1:3] == ["train", "--data"]
+    if shared and kept.is_dir():
+        shutil.copytree(kept, words[words.index("--out") + 1])
+        return
+    outcome = unlabel(*words[1:])
+    assert outcome.code == 0, f"{line}\n{outcome.out[-2000:]}\n{outcome.err}"
+    if shared:
+        shutil.copytree(words[words.index("--out") + 1], kept)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from unlabel.config import ModelSettings, RunConfig, TrainSettings
 from unlabel.data import Features, Rows, split_features
-from unlabel.data.dataset import Dataset
-from unlabel.models import ModelSettings
-from unlabel.train import Holdings, RunConfig, TrainSettings
+from unlabel.train import Holdings
 
 LABELS = 4
 
@@ -30,7 +29,7 @@ def small_holdings(
     x = rng.integers(0, 256, (rows, 1, 6, 16), dtype=np.uint8)
     y = rng.integers(0, LABELS, rows)
     names = tuple("abcd")
-    parts = split_features(Dataset("noise", x, y, names), parties, active_part=active_part)
+    parts = split_features(x, "image", parties, active_part=active_part)
     cut = rows * 2 // 3
     every = torch.arange(rows)
     return Holdings(

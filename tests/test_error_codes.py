@@ -13,7 +13,7 @@ import pytest
 
 import unlabel
 from unlabel import errors
-from unlabel.errors import REFUSALS, PartyLost, PartyRefused, UnlabelError, WireError
+from unlabel.errors import PartyLost, PartyRefused, UnlabelError, WireError
 
 SOURCE = Path(unlabel.__file__).parent
 CLASSES = {
@@ -21,8 +21,6 @@ CLASSES = {
     for name, kind in vars(errors).items()
     if inspect.isclass(kind) and issubclass(kind, UnlabelError)
 }
-OPERATIONS = Path(__file__).parents[1] / "docs" / "operations.md"
-WIRE = Path(__file__).parents[1] / "docs" / "wire.md"
 CODE = re.compile(r"[a-z]+(-[a-z]+)*")
 
 
@@ -42,22 +40,6 @@ def test_the_tree_of_errors_is_the_one_in_their_documentation() -> None:
     assert errors.__doc__ is not None
     told = {m[1]: m[2] for m in re.finditer(r"(\w+)  +([a-z-]+)  ", errors.__doc__)}
     assert told == {name: kind.code for name, kind in CLASSES.items()}
-
-
-def table(page: Path, heading: str) -> list[list[str]]:
-    """Return the cells of the table under a heading of a page, without its head."""
-    text = page.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
-    rows = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in rows[2:]]
-
-
-def test_the_operations_page_lists_every_class_with_its_code() -> None:
-    told = {cells[1]: cells[0] for cells in table(OPERATIONS, "Error codes")}
-    assert told == {name: kind.code for name, kind in CLASSES.items()}
-
-
-def test_the_wire_page_lists_the_codes_of_refusals() -> None:
-    assert [cells[0] for cells in table(WIRE, "Why a party refuses")] == list(REFUSALS)
 
 
 def test_one_error_may_have_a_finer_code_and_keeps_it_when_it_is_copied() -> None:

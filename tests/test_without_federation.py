@@ -20,7 +20,7 @@ def test_what_the_extra_installs_is_hidden_here(name: str) -> None:
 
 def test_it_is_hidden_from_other_processes_too() -> None:
     program = (
-        "from importlib.util import find_spec; import unlabel.cli.main, unlabel.operate.connect; "
+        "from importlib.util import find_spec; import unlabel.cli.main, unlabel.remote.connect; "
         f"print([name for name in {EXTRA} if find_spec(name)])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

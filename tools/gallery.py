@@ -7,10 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from unlabel.bench.paper_page import command_of
-from unlabel.bench.pictures import labels_in_words
-from unlabel.bench.registry import BENCHES
-from unlabel.files import write_page
+from unlabel_bench.markdown import labels_in_words, write_page
+from unlabel_bench.paper.page import command_of
+from unlabel_bench.registry import BENCHES
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "gallery.md"
@@ -58,20 +57,20 @@ def _captions(root: Path) -> dict[str, str]:
         root / "results" / "README.md",
         *sorted((root / "docs").glob("*.md")),
     ]
-    found: dict[str, str] = {}
+    captions: dict[str, str] = {}
     for page in pages:
         if page.name != PAGE.name and page.is_file():
             for caption, path in IMAGE.findall(page.read_text(encoding="utf-8")):
-                found.setdefault(Path(path).name, caption)
-    return found
+                captions.setdefault(Path(path).name, caption)
+    return captions
 
 
 def _record(path: Path) -> dict[str, Any] | None:
     beside = path.with_suffix(".json")
     if not beside.is_file():
         return None
-    found: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
-    return found
+    record: dict[str, Any] = json.loads(beside.read_text(encoding="utf-8"))
+    return record
 
 
 def _caption(path: Path, record: dict[str, Any] | None) -> str:
@@ -82,8 +81,10 @@ def _caption(path: Path, record: dict[str, Any] | None) -> str:
     ran = record.get("settings", {})
     words = [str(ran[name]) for name in ("data", "model") if isinstance(ran.get(name), str)]
     labels = ran.get("labels") or []
-    told = [*words, *([labels_in_words("+".join(map(str, labels)))] if labels else [])]
-    return f"{about[0].upper()}{about[1:]}" + (f" ({', '.join(told)})" if told else "")
+    words_of_run = [*words, *([labels_in_words("+".join(map(str, labels)))] if labels else [])]
+    return f"{about[0].upper()}{about[1:]}" + (
+        f" ({', '.join(words_of_run)})" if words_of_run else ""
+    )
 
 
 def _link(name: str) -> str:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from unlabel.bench.comparison_summary import RETRAINED, find, plain_name
-from unlabel.bench.comparison_table import markdown, where, with_spread
-from unlabel.files import write_page
+from unlabel_bench import markdown
+from unlabel_bench.markdown import FIGURES, plain_name, where, write_page
+from unlabel_bench.summary import RETRAINED, find
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "methods.md"
@@ -45,23 +45,23 @@ Result = dict[str, Any]
 
 def fill(text: str, folder: Path = RESULTS) -> str:
     """Return the page with every block filled from the files in a folder."""
-    found = {name: _read(folder / name) for name in FILES if (folder / name).is_file()}
+    results = {name: _read(folder / name) for name in FILES if (folder / name).is_file()}
     special: dict[str, Callable[[], str]] = {
-        "files": lambda: _files(found),
+        "files": lambda: _files(results),
         "people": lambda: _people(folder / PEOPLE),
     }
 
     def block(match: re.Match[str]) -> str:
         name = match[1]
-        written = special[name]() if name in special else _method(name, found)
+        written = special[name]() if name in special else _method(name, results)
         return f"<!-- figures: {name} -->\n{written}\n<!-- end -->"
 
     return BLOCK.sub(block, text)
 
 
 def _read(path: Path) -> Result:
-    found: Result = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    result: Result = json.loads(path.read_text(encoding="utf-8"))
+    return result
 
 
 def request_in_words(result: Result) -> str:
@@ -78,26 +78,27 @@ def request_in_words(result: Result) -> str:
     return f"{data}, {model} x {about['parties']}, {labels}"
 
 
-def _method(name: str, found: dict[str, Result]) -> str:
+def _method(name: str, results: dict[str, Result]) -> str:
     """Return the table of one method: a row a file, and one more where tuning chose otherwise."""
-    heads = ["run", "settings", "D_r", "y_u", "ASR", "ASR, retrained", "linear", "nearest", "s"]
+    attack = FIGURES["asr"]
+    heads = ["run", "settings", *FIGURES.values(), f"{attack}, retrained", "linear", "nearest", "s"]
     rows = []
-    for result in found.values():
+    for result in results.values():
         retrained = find(result["summary"], RETRAINED)
-        aim = with_spread(retrained["asr"]) if retrained else ""
+        aim = markdown.figure(retrained["asr"]) if retrained else ""
         for entry in result["summary"]:
             shown = plain_name(entry["method"])
             if shown == name or (name == RETRAINED and shown == "original"):
                 rows.append([request_in_words(result), *_cells(entry, result, aim)])
-    return markdown([heads, *rows]) if rows else NOTHING
+    return markdown.table([heads, *rows]) if rows else NOTHING
 
 
 def _cells(entry: Result, result: Result, aim: str) -> list[str]:
     return [
         _settings(entry, result),
-        *(with_spread(entry[figure]) for figure in ("retained", "forgotten", "asr")),
+        *(markdown.figure(entry[figure]) for figure in ("retained", "forgotten", "asr")),
         aim,
-        *(with_spread(entry[figure]) for figure in ("residual_linear", "residual_nearest")),
+        *(markdown.figure(entry[figure]) for figure in ("residual_linear", "residual_nearest")),
         _seconds(entry["seconds"]),
     ]
 
@@ -109,9 +110,9 @@ def _settings(entry: Result, result: Result) -> str:
         return "before forgetting"
     head, *words = entry["method"].split(":")
     preset = head.removeprefix(plain).removeprefix("@")
-    said = [f"preset `{preset}`"] if preset else []
-    said += [f"`{' '.join(words)}`"] if words else []
-    text = " ".join(said) or "default"
+    words_of = [f"preset `{preset}`"] if preset else []
+    words_of += [f"`{' '.join(words)}`"] if words else []
+    text = " ".join(words_of) or "default"
     chosen = {choice["method"]: choice["published_won"] for choice in result["choices"]}
     if entry["tuned"]:
         text = f"tuned: {text}"
@@ -122,21 +123,18 @@ def _settings(entry: Result, result: Result) -> str:
     return text
 
 
-def _seconds(found: dict[str, float] | None) -> str:
-    if found is None:
+def _seconds(spread: dict[str, float] | None) -> str:
+    if spread is None:
         return ""
-    digits = 1 if found["mean"] >= 10 else 2 if found["mean"] >= 1 else 3
-    mean = f"{found['mean']:.{digits}f}"
-    # Summaries from before lines were counted are of three seeds.
-    return mean if found.get("count") == 1 else f"{mean} ± {found['deviation']:.{digits}f}"
+    return markdown.figure(spread, 1 if spread["mean"] >= 10 else 2 if spread["mean"] >= 1 else 3)
 
 
-def _files(found: dict[str, Result]) -> str:
+def _files(results: dict[str, Result]) -> str:
     """Return where the figures come from."""
-    if not found:
+    if not results:
         return NOTHING
     rows = [["file", "run", "seeds", "epochs of training", "machine"]]
-    for name, result in found.items():
+    for name, result in results.items():
         about = result["about"]
         machine = where(result)
         rows.append(
@@ -148,7 +146,7 @@ def _files(found: dict[str, Result]) -> str:
                 machine,
             ]
         )
-    return markdown(rows)
+    return markdown.table(rows)
 
 
 def _people(path: Path) -> str:
@@ -166,7 +164,7 @@ def _people(path: Path) -> str:
             for model in models
         ]
         rows.append([kinds.get(kind, kind), *cells])
-    return markdown(rows)
+    return markdown.table(rows)
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from unlabel.bench.comparison_table import markdown
-from unlabel.bench.related_work import SETTINGS, RelatedWork, table
-from unlabel.files import write_page
+from unlabel_bench import markdown
+from unlabel_bench.markdown import write_page
+from unlabel_bench.paper.related_work import SETTINGS, RelatedWork, table
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "related-work.md"
@@ -41,36 +41,37 @@ def methods(setting: str) -> str:
         raise ValueError(f"Expected a setting ({', '.join(SETTINGS)}) but found '{setting}'.")
     heads = ["method", "year", "forgets", "exact?", "protects?", "paper", "in unlabel", "note"]
     rows = [_row(work) for work in table() if work.setting == setting]
-    return markdown([heads, *rows])
+    return markdown.table([heads, *rows])
 
 
 def _row(work: RelatedWork) -> list[str]:
     link = f"[`{work.unlabel}`](methods.md#{work.unlabel})" if work.unlabel else ""
-    said = "; ".join(filter(None, [work.note, work.reference]))
+    note = "; ".join(filter(None, [work.note, work.reference]))
     paper = "x" if work.printed else ""
-    return [work.name, work.year, work.target, work.kind, work.protects, paper, link, said]
+    return [work.name, work.year, work.target, work.kind, work.protects, paper, link, note]
 
 
 def requests(results: Path) -> str:
     """Return how often a partner names the label of a request, from the recorded bench."""
-    found = _read(results / "digits_request_privacy.json")
+    record = _read(results / "digits_request_privacy.json")
     rows = [["method", "label named by a partner, %", "by chance, %", "proved bound, nats"]]
-    for entry in found["methods"]:
+    for entry in record["methods"]:
         best, bound = entry["best"], entry["bound"]
         named = f"{100 * best['value']:.1f} ({100 * best['low']:.1f} to {100 * best['high']:.1f})"
         proved = "none" if bound is None else f"{bound['information']:.3g}"
         rows.append([f"`{entry['method']}`", named, f"{100 * entry['chance']:.1f}", proved])
     source = "[digits_request_privacy.md](../results/digits_request_privacy.md)"
     return (
-        markdown(rows) + f"\n\nDigits, {found['methods'][0]['requests']} requests each: {source}."
+        markdown.table(rows)
+        + f"\n\nDigits, {record['methods'][0]['requests']} requests each: {source}."
     )
 
 
 def clusters(results: Path) -> str:
     """Return how well the received gradients fall into labels, from the recorded bench."""
-    found = _read(results / "digits_label_clusters.json")
+    record = _read(results / "digits_label_clusters.json")
     rows = [["method", "labels forgotten", "rows sorted by label, %", "by chance, %"]]
-    for entry in found["summary"]:
+    for entry in record["summary"]:
         share = entry["clusters among forgotten"]
         # With one label there is nothing to sort.
         if entry["method"] in CLUSTERED and share is not None and "+" in entry["request"]:
@@ -78,7 +79,7 @@ def clusters(results: Path) -> str:
             labels = entry["request"].replace("+", ", ")
             rows.append([f"`{entry['method']}`", labels, _percent(share), _percent(chance)])
     source = "[digits_label_clusters.md](../results/digits_label_clusters.md)"
-    return markdown(rows) + f"\n\nDigits, gradients that one partner received: {source}."
+    return markdown.table(rows) + f"\n\nDigits, gradients that one partner received: {source}."
 
 
 def _percent(share: Any) -> str:
@@ -86,8 +87,8 @@ def _percent(share: Any) -> str:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
 
 
 def main() -> None:

@@ -7,20 +7,22 @@ of each table and figure without them.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from unlabel.bench.comparison_table import markdown
-from unlabel.bench.paper_entry import RECORDED, STATUSES, Entry, in_order, recorded
-from unlabel.bench.paper_figures import FIGURES
-from unlabel.bench.paper_page import provenance_in_words, section
-from unlabel.bench.paper_tables import CITATION
-from unlabel.bench.registry import BENCHES
-from unlabel.files import write_page
+from unlabel_bench import markdown
+from unlabel_bench.drawing import draw as draw_picture
+from unlabel_bench.markdown import write_page
+from unlabel_bench.paper.entry import ENTRIES, RECORDED, STATUSES, Entry, recorded
+from unlabel_bench.paper.figures import FIGURES
+from unlabel_bench.paper.page import provenance_in_words, section
+from unlabel_bench.paper.tables import CITATION
+from unlabel_bench.registry import BENCHES
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reproduction.md"
-NOTED = ROOT / "src" / "unlabel" / "bench" / RECORDED
+NOTED = ROOT / "bench" / "unlabel_bench" / "paper" / RECORDED
 #: Records of what the paper names as a use of vertical learning and does not measure.
 PEOPLE = {
     "results/credit_default_people.json": "Credit default of card holders",
@@ -28,13 +30,13 @@ PEOPLE = {
 }
 
 
-def there(entries: list[Entry], root: Path = ROOT) -> list[str]:
+def there(entries: Iterable[Entry], root: Path = ROOT) -> list[str]:
     """Return the records of the entries that are there, by their paths."""
     named = {part.record for entry in entries for part in entry.parts if part.record}
     return sorted(name for name in named if (root / name).is_file())
 
 
-def records(entries: list[Entry], root: Path = ROOT) -> dict[str, dict[str, Any]]:
+def records(entries: Iterable[Entry], root: Path = ROOT) -> dict[str, dict[str, Any]]:
     """Return what the records hold, by path; pages are no records of a measurement."""
     names = [name for name in there(entries, root) if name.endswith(".json")]
     return {name: json.loads((root / name).read_text(encoding="utf-8")) for name in names}
@@ -42,8 +44,8 @@ def records(entries: list[Entry], root: Path = ROOT) -> dict[str, dict[str, Any]
 
 def text(root: Path = ROOT) -> str:
     """Return the page."""
-    entries = in_order()
-    found = records(entries, root)
+    entries = ENTRIES.values()
+    recorded_results = records(entries, root)
     parts = [
         "# Reproduction",
         "Written by `make reproduction` from `results/`; a test fails when it is out of date.",
@@ -52,15 +54,19 @@ def text(root: Path = ROOT) -> str:
         f"it. `unlabel bench paper NAME` measures one again, `--small` a small form of it on two "
         f"cores; `unlabel bench paper --list` has them all. Data that no client fetches are given "
         f"with `--data PART=FILE`.",
-        "D_r: accuracy on test rows of the labels that stay; y_u: on those of the forgotten ones; "
-        "ASR: forgotten training rows that a membership attack calls members. For our default "
-        "method each record is held against three aims: D_r loses at most one point against the "
-        "original, y_u is at most 1 %, and ASR lies between half and the whole of a retrained "
+        f"{markdown.DEFINITIONS}. For our default "
+        "method each record is held against three aims: the retained accuracy loses at most one "
+        "point against the original, the forgotten accuracy is at most 1 %, and the attack's "
+        "success lies between half and the whole of that on a retrained "
         "model's. The machine and commit are those of the figures; a command is that of the last "
         "run, which may only have drawn the page anew.",
         "\n".join(f"- **{status}**: {meaning}" for status, meaning in STATUSES.items()),
-        markdown([["where", "name", "what", "status", "parts"], *map(_line, entries)]),
-        *(piece for entry in entries for piece in (section(entry, found), *_picture(entry, found))),
+        markdown.table([["where", "name", "what", "status", "parts"], *map(_line, entries)]),
+        *(
+            piece
+            for entry in entries
+            for piece in (section(entry, recorded_results), *_picture(entry, recorded_results))
+        ),
         *_people(root),
     ]
     return "\n\n".join(parts) + "\n"
@@ -71,20 +77,20 @@ def _line(entry: Entry) -> list[str]:
         status: sum(part.status == status for part in entry.parts)
         for status in STATUSES
     }  # fmt: skip
-    told = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-    return [entry.where, f"`{entry.name}`", entry.title, f"**{entry.status()}**", told]
+    parts = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    return [entry.where, f"`{entry.name}`", entry.title, f"**{entry.status()}**", parts]
 
 
-def _summaries(entry: Entry, found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _summaries(entry: Entry, results: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the summaries of an entry's records, where all are there and a figure joins them."""
-    if entry.name not in FIGURES or any(part.record not in found for part in entry.parts):
+    if entry.name not in FIGURES or any(part.record not in results for part in entry.parts):
         return {}
-    return {part.name: found[part.record]["summary"] for part in entry.parts}
+    return {part.name: results[part.record]["summary"] for part in entry.parts}
 
 
-def _picture(entry: Entry, found: dict[str, dict[str, Any]]) -> list[str]:
+def _picture(entry: Entry, results: dict[str, dict[str, Any]]) -> list[str]:
     """Return the figure that joins an entry's records."""
-    if not _summaries(entry, found):
+    if not _summaries(entry, results):
         return []
     return [f"![{entry.title} ({entry.where})](../{_drawn(entry)})"]
 
@@ -95,10 +101,10 @@ def _drawn(entry: Entry) -> str:
 
 def draw(root: Path = ROOT) -> None:
     """Draw the figures that join several records."""
-    found = records(in_order(), root)
-    for entry in in_order():
-        if summaries := _summaries(entry, found):
-            FIGURES[entry.name](summaries, root / _drawn(entry))
+    results = records(ENTRIES.values(), root)
+    for entry in ENTRIES.values():
+        if summaries := _summaries(entry, results):
+            draw_picture(FIGURES[entry.name](summaries), root / _drawn(entry))
 
 
 def _people(root: Path) -> list[str]:
@@ -109,14 +115,17 @@ def _people(root: Path) -> list[str]:
             texts.append("Not recorded.")
             continue
         record = json.loads((root / name).read_text(encoding="utf-8"))
-        told = provenance_in_words(record, record)
-        texts += [markdown(BENCHES.get("people").table(record)), f"[`{name}`](../{name}). {told}"]
+        measured = provenance_in_words(record, record)
+        texts += [
+            markdown.table(BENCHES.get("people").table(record)),
+            f"[`{name}`](../{name}). {measured}",
+        ]
     return texts
 
 
 def main() -> None:
     """Note the records, then draw the figures and write the page."""
-    write_page(NOTED, json.dumps(there(in_order()), indent=2) + "\n")
+    write_page(NOTED, json.dumps(there(ENTRIES.values()), indent=2) + "\n")
     recorded.cache_clear()
     draw()
     written = write_page(PAGE, text())

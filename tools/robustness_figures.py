@@ -11,8 +11,8 @@ import json
 import re
 from pathlib import Path
 
-from unlabel.bench.robustness_summary import block
-from unlabel.files import write_page
+from unlabel_bench.markdown import write_page
+from unlabel_bench.robustness.summary import block
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "docs" / "robustness"

@@ -12,29 +12,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from unlabel._version import __version__
+from unlabel.errors import (
+    CertificateError,
+    CheckpointError,
+    DataError,
+    ForgetDiverged,
+    ForgetError,
+    ModelError,
+    PartyLost,
+    PartyRefused,
+    PartySuspected,
+    PublicMismatch,
+    RunError,
+    SettingsError,
+    TrainingDiverged,
+    TrainingError,
+    UnlabelError,
+    UsageError,
+    WireError,
+)
 
 if TYPE_CHECKING:
     from unlabel.audit import AuditFacts, Measurement, Privacy
     from unlabel.audit.verdict import Finding, Verdict
-    from unlabel.defend import DefendSettings
-    from unlabel.errors import (
-        CertificateError,
-        CheckpointError,
-        DataError,
-        ForgetDiverged,
-        ForgetError,
-        ModelError,
-        PartyLost,
-        PartyRefused,
-        PartySuspected,
-        PublicMismatch,
-        RunError,
-        SettingsError,
-        TrainingDiverged,
-        TrainingError,
-        UnlabelError,
-        UsageError,
-        WireError,
+    from unlabel.config import (
+        AuditSettings,
+        DefendSettings,
+        ModelSettings,
+        MonitorSettings,
+        Policy,
+        RunConfig,
+        TrainSettings,
     )
     from unlabel.federation import Federation
     from unlabel.forget import (
@@ -47,134 +55,54 @@ if TYPE_CHECKING:
         Status,
         Work,
     )
-    from unlabel.models import ModelSettings
-    from unlabel.operate.connect import RemoteFederation, connected
-    from unlabel.party import LedgerEntry, Policy, WatchSettings
+    from unlabel.party import LedgerEntry
+    from unlabel.remote.connect import RemoteFederation
     from unlabel.report.annex import make_auditor_keys
     from unlabel.report.checks import Checks
     from unlabel.report.service import Certified, Report
-    from unlabel.train import AuditSettings, Epoch, Evaluation, Progress, RunConfig, TrainSettings
+    from unlabel.train import Epoch, Evaluation, Progress
     from unlabel.train.predictions import Predictions
     from unlabel.verification import verify
 
 # What a party refuses is raised as an error; whoever wants the log adds a handler.
 logging.getLogger("unlabel").addHandler(logging.NullHandler())
 
-__all__ = [
-    "AuditFacts",
-    "AuditSettings",
-    "CertificateError",
-    "Certified",
-    "Change",
-    "CheckpointError",
-    "Checks",
-    "DataError",
-    "DefendSettings",
-    "Epoch",
-    "Evaluation",
-    "Federation",
-    "Finding",
-    "ForgetDiverged",
-    "ForgetError",
-    "ForgetSettings",
-    "LedgerEntry",
-    "Measurement",
-    "ModelError",
-    "ModelSettings",
-    "Outcome",
-    "PartyLost",
-    "PartyRefused",
-    "PartyStatus",
-    "PartySuspected",
-    "Policy",
-    "Predictions",
-    "Privacy",
-    "Progress",
-    "PublicMismatch",
-    "RemoteFederation",
-    "Report",
-    "Result",
-    "RunConfig",
-    "RunError",
-    "SettingsError",
-    "Slot",
-    "Status",
-    "TrainSettings",
-    "TrainingDiverged",
-    "TrainingError",
-    "UnlabelError",
-    "UsageError",
-    "Verdict",
-    "WatchSettings",
-    "WireError",
-    "Work",
-    "__version__",
-    "connected",
-    "make_auditor_keys",
-    "verify",
-]
+__all__ = ["AuditFacts", "AuditSettings", "CertificateError", "Certified", "Change"]
+__all__ += ["CheckpointError", "Checks", "DataError", "DefendSettings", "Epoch", "Evaluation"]
+__all__ += ["Federation", "Finding", "ForgetDiverged", "ForgetError", "ForgetSettings"]
+__all__ += ["LedgerEntry", "Measurement", "ModelError", "ModelSettings", "MonitorSettings"]
+__all__ += ["Outcome", "PartyLost", "PartyRefused", "PartyStatus", "PartySuspected", "Policy"]
+__all__ += ["Predictions", "Privacy", "Progress", "PublicMismatch", "RemoteFederation", "Report"]
+__all__ += ["Result", "RunConfig", "RunError", "SettingsError", "Slot", "Status", "TrainSettings"]
+__all__ += ["TrainingDiverged", "TrainingError", "UnlabelError", "UsageError", "Verdict"]
+__all__ += ["WireError", "Work", "__version__", "make_auditor_keys", "verify"]
 
-#: Where each name comes from. They are looked up when they are first asked for: a command that only
-#: shows its help, or an engine's process that only passes bytes on, is not to load PyTorch for it.
-_HOMES = {
-    "UsageError": "unlabel.errors",
-    "make_auditor_keys": "unlabel.report.annex",
-    "RemoteFederation": "unlabel.operate.connect",
-    "AuditFacts": "unlabel.audit",
-    "Privacy": "unlabel.audit",
-    "Measurement": "unlabel.audit",
-    "Finding": "unlabel.audit.verdict",
-    "Verdict": "unlabel.audit.verdict",
-    "DefendSettings": "unlabel.defend",
-    "CertificateError": "unlabel.errors",
-    "CheckpointError": "unlabel.errors",
-    "DataError": "unlabel.errors",
-    "ForgetDiverged": "unlabel.errors",
-    "ForgetError": "unlabel.errors",
-    "ModelError": "unlabel.errors",
-    "PartyLost": "unlabel.errors",
-    "PartyRefused": "unlabel.errors",
-    "PartySuspected": "unlabel.errors",
-    "PublicMismatch": "unlabel.errors",
-    "RunError": "unlabel.errors",
-    "SettingsError": "unlabel.errors",
-    "TrainingDiverged": "unlabel.errors",
-    "TrainingError": "unlabel.errors",
-    "UnlabelError": "unlabel.errors",
-    "WireError": "unlabel.errors",
-    "Federation": "unlabel.federation",
-    "Change": "unlabel.forget",
-    "ForgetSettings": "unlabel.forget",
-    "Outcome": "unlabel.forget",
-    "PartyStatus": "unlabel.forget",
-    "Result": "unlabel.forget",
-    "Slot": "unlabel.forget",
-    "Status": "unlabel.forget",
-    "Work": "unlabel.forget",
-    "ModelSettings": "unlabel.models",
-    "connected": "unlabel.operate.connect",
-    "LedgerEntry": "unlabel.party",
-    "Policy": "unlabel.party",
-    "WatchSettings": "unlabel.party",
-    "Checks": "unlabel.report.checks",
-    "Certified": "unlabel.report.service",
-    "Report": "unlabel.report.service",
-    "AuditSettings": "unlabel.train",
-    "Epoch": "unlabel.train",
-    "Evaluation": "unlabel.train",
-    "Progress": "unlabel.train",
-    "RunConfig": "unlabel.train",
-    "TrainSettings": "unlabel.train",
-    "Predictions": "unlabel.train.predictions",
-    "verify": "unlabel.verification",
+#: Where the other names come from. They are looked up when they are first used: a command that only
+#: shows its help, or an engine's process that only passes bytes on, does not load PyTorch for it.
+_MODULES = {
+    "unlabel.audit": "AuditFacts Measurement Privacy",
+    "unlabel.audit.verdict": "Finding Verdict",
+    "unlabel.config": "AuditSettings DefendSettings ForgetSettings ModelSettings MonitorSettings "
+    "Policy RunConfig TrainSettings",
+    "unlabel.federation": "Federation",
+    "unlabel.forget": "Change Outcome PartyStatus Result Slot Status Work",
+    "unlabel.party": "LedgerEntry",
+    "unlabel.remote.connect": "RemoteFederation",
+    "unlabel.report.annex": "make_auditor_keys",
+    "unlabel.report.checks": "Checks",
+    "unlabel.report.service": "Certified Report",
+    "unlabel.train": "Epoch Evaluation Progress",
+    "unlabel.train.predictions": "Predictions",
+    "unlabel.verification": "verify",
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return found
+    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

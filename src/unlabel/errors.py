@@ -19,10 +19,8 @@
     └── RunError            run              a run folder cannot be used or written
 
 The class says where an error arose, its `code` what went wrong. A single error may have a finer
-code than its class: `RunError` has `not-written` where the disk took nothing, `WireError` has
-`not-finite` where a party sent such numbers, `CheckpointError` has `wrong-request` where nothing
-was ever kept of what is asked for, and `PartyRefused` has the code that came with the refusal
-(`Refusal` below).
+code than its class (docs/operations.md lists them): `RunError` has `not-written` where the disk
+took nothing, and `PartyRefused` the code that came with the refusal (`Refusal` below).
 
 Each message is one sentence that says what was expected, what was found, and what to do. It is
 for people and may change; classes and codes do not, and no program needs to read the sentence.
@@ -37,30 +35,18 @@ from difflib import get_close_matches
 from typing import Literal, get_args
 
 #: Why a party declines, in one word; a refusal over the wire carries it beside the sentence.
-#:
-#: refused          none of the others
-#: policy           its policy does not allow it
-#: gradient-norm    gradients are not finite, or larger than its policy allows
-#: not-finite       its own weights have diverged
-#: not-written      its disk did not take what was to be kept
-#: checkpoint       a version, the ledger or a key of its own is missing, changed, or does not fit
-#: wrong-request    it has no such rows, tables, versions or requests, or values are out of range
-#: request-open     a request waits to be committed or rolled back first
-#: not-aligned      its rows are not aligned with the others' yet
-#: unknown-message  bytes that are no message, or a message that is no request
-#: failed           its own model or program failed; its log says why
 Refusal = Literal[
-    "refused",
-    "policy",
-    "gradient-norm",
-    "not-finite",
-    "not-written",
-    "checkpoint",
-    "wrong-request",
-    "request-open",
-    "not-aligned",
-    "unknown-message",
-    "failed",
+    "refused",  # none of the others
+    "policy",  # its policy does not allow it
+    "gradient-norm",  # gradients are not finite, or larger than its policy allows
+    "not-finite",  # its own weights have diverged
+    "not-written",  # its disk did not take what was to be kept
+    "checkpoint",  # a version, the ledger or a key is missing, changed, or does not fit
+    "wrong-request",  # no such rows, tables, versions or requests, or values out of range
+    "request-open",  # a request waits to be committed or rolled back first
+    "not-aligned",  # its rows are not aligned with the others' yet
+    "unknown-message",  # bytes that are no message, or a message that is no request
+    "failed",  # its own model or program failed; its log says why
 ]
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
@@ -77,6 +63,11 @@ class UnlabelError(Exception):
     """
 
     code: str = "error"
+
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
 
     def __init__(self, *args: object, code: str | None = None) -> None:
         super().__init__(*args)
@@ -127,49 +118,32 @@ def in_python(sentence: str) -> str:
     return sentence
 
 
-class SettingsError(UnlabelError, ValueError):
-    """A setting has a value that cannot work.
-
-    It is a `ValueError` too, so that pydantic reports it beside its own findings.
-    """
-
-    code = "settings"
+class SettingsError(UnlabelError, ValueError, code="settings"):
+    """A setting has a value that cannot work; a `ValueError`, so that pydantic reports it too."""
 
 
-class UsageError(SettingsError):
+class UsageError(SettingsError, code="usage"):
     """A command line that cannot be meant: what it names does not go together, or is not there."""
 
-    code = "usage"
 
-
-class DataError(UnlabelError):
+class DataError(UnlabelError, code="data"):
     """Data is missing, malformed or does not fit the request."""
 
-    code = "data"
 
-
-class CertificateError(DataError):
+class CertificateError(DataError, code="certificate"):
     """A certificate does not hold."""
 
-    code = "certificate"
 
-
-class ModelError(UnlabelError):
+class ModelError(UnlabelError, code="model"):
     """A model cannot be built or has the wrong shape."""
 
-    code = "model"
 
-
-class WireError(UnlabelError):
+class WireError(UnlabelError, code="wire"):
     """Bytes or a message that break the protocol."""
 
-    code = "wire"
 
-
-class PartySuspected(WireError):
+class PartySuspected(WireError, code="party-suspected"):
     """A party sends what does not fit its own history."""
-
-    code = "party-suspected"
 
 
 class PartyRefused(UnlabelError):
@@ -198,46 +172,32 @@ class PartyLost(UnlabelError):
         self.parties = tuple(parties)
 
 
-class CheckpointError(UnlabelError):
+class CheckpointError(UnlabelError, code="checkpoint"):
     """A checkpoint is truncated, changed, or of another model."""
 
-    code = "checkpoint"
 
-
-class TrainingError(UnlabelError):
+class TrainingError(UnlabelError, code="training"):
     """Training cannot go on."""
 
-    code = "training"
 
-
-class TrainingDiverged(TrainingError):
+class TrainingDiverged(TrainingError, code=NOT_FINITE):
     """The loss, gradients or weights of a training have left the finite numbers."""
 
-    code = NOT_FINITE
 
-
-class ForgetError(UnlabelError):
+class ForgetError(UnlabelError, code="forget"):
     """A request to forget cannot be carried out."""
 
-    code = "forget"
 
-
-class ForgetDiverged(ForgetError):
+class ForgetDiverged(ForgetError, code=NOT_FINITE):
     """The loss, gradients or weights of a request have left the finite numbers."""
 
-    code = NOT_FINITE
 
-
-class PublicMismatch(ForgetError):
+class PublicMismatch(ForgetError, code="public-mismatch"):
     """The model calls public samples by their labels hardly more often than guessing would."""
 
-    code = "public-mismatch"
 
-
-class RunError(UnlabelError):
+class RunError(UnlabelError, code="run"):
     """A run folder cannot be used or written."""
-
-    code = "run"
 
 
 def refusal_of(error: UnlabelError) -> Refusal:

@@ -6,28 +6,35 @@ import contextlib
 import secrets
 import shutil
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import date
 from pathlib import Path
 from threading import Event
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import torch
 from torch import nn
 
-from unlabel.data import ACTIVE, Features, Parties, Rows
+from unlabel.compat import run_file
+from unlabel.config import (
+    LOOP_SETTINGS,
+    AuditSettings,
+    DefendSettings,
+    Missing,
+    ModelSettings,
+    Parties,
+    RunConfig,
+)
+from unlabel.data import ACTIVE, Features, Rows
 from unlabel.data.dataset import Array
-from unlabel.data.encoding import Missing
-from unlabel.defend import DefendSettings
 from unlabel.errors import (
     CheckpointError,
     ForgetError,
     RunError,
     SettingsError,
     UnlabelError,
+    suggestion,
     unknown,
 )
 from unlabel.files import write_atomically
@@ -38,22 +45,21 @@ from unlabel.forget import (
     Slot,
     Status,
     Transaction,
-    Watch,
     Work,
     find_labels,
     plan,
     read_ledgers,
-    watch_nothing,
 )
 from unlabel.forget import service as forgetting
 from unlabel.forget.cover import CoverSecret
 from unlabel.forget.plan import has_hidden
+from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
-from unlabel.forget.settings import renamed
 from unlabel.forget.slots import serve_slot
-from unlabel.forget.spending import Spending
-from unlabel.models import ModelSettings, bind
+from unlabel.models import bind
+from unlabel.models.registry import model_settings
 from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
+from unlabel.progress import Watch, watch_nothing
 from unlabel.runfolder import (
     TemporaryFolder,
     expect_usable,
@@ -63,16 +69,13 @@ from unlabel.runfolder import (
     write_config,
 )
 from unlabel.train import (
-    AuditSettings,
     Evaluation,
     Forgotten,
     Holdings,
     MetricsFile,
     Progress,
-    RunConfig,
     TensorBoard,
     Training,
-    TrainSettings,
     VersionFacts,
     Watcher,
     assemble,
@@ -80,35 +83,23 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.advice import advise
+from unlabel.train.checks import check_batch, check_unchanged, deciding_settings, training_settings
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
-from unlabel.train.given import by_party, frames_config, given_tables, keep_tables
-from unlabel.train.loading import (
-    Source,
-    label_names,
-    labels_in,
-    match_tables,
-    table_features,
-)
-from unlabel.train.new_rows import new_rows
+from unlabel.train.given import by_party, frames_config, keep_tables
+from unlabel.train.loading import label_names
 from unlabel.train.notes import uneven_labels
-from unlabel.train.predictions import Predictions
-from unlabel.train.settings import check_batch
+from unlabel.train.predictions import Predictions, new_rows, new_tables
 
 if TYPE_CHECKING:
     from unlabel.audit import Verdict
-    from unlabel.operate.connect import RemoteFederation
+    from unlabel.remote.connect import RemoteFederation
     from unlabel.report.service import Certified, Report
 
 T = TypeVar("T")
 
 #: The version of models that nobody has trained yet.
 BEGINNING = 0
-
-#: Settings that the loop alone reads, so that they may still change before it starts.
-LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
-#: Settings that may differ from sitting to sitting, since they only say where and how to compute.
-MACHINE_SETTINGS = ("device", "precision", "graphs", "deterministic", "save_every")
 
 Model = str | ModelSettings | Callable[..., nn.Module]
 
@@ -121,8 +112,8 @@ class Federation:
     >>> fed.evaluate().accuracy > 0.8
     True
 
-    Every verb works on every federation: one in a folder, one in none (a temporary folder that goes
-    with the object), and one between organisations (`Federation.connect`).
+    Every verb works on every federation: in a folder, in none (a temporary one that goes with the
+    object), and between organisations (`Federation.connect`).
     """
 
     #: Whether the other parties live elsewhere, with their data.
@@ -140,22 +131,18 @@ class Federation:
         self.holdings = holdings
         self.active = active
         self.passives = dict(passives)
-        self._place = folder
+        self._temporary = folder if isinstance(folder, TemporaryFolder) else None
+        self.folder = folder.path if isinstance(folder, TemporaryFolder) else folder
         self.forgotten = Forgotten()
         self.undecided: Outcome | None = None
         self.version: int | None = None
         self.cover_secret = CoverSecret(self.folder / ACTIVE)
-        self.spending = Spending(self.folder / ACTIVE)
-
-    @property
-    def folder(self) -> Path:
-        """Where the run is kept."""
-        return self._place.path if isinstance(self._place, TemporaryFolder) else self._place
+        self.privacy_loss = PrivacyLoss(self.folder / ACTIVE)
 
     @property
     def is_temporary(self) -> bool:
         """Whether the run is kept in no folder of the user's, and goes with this object."""
-        return isinstance(self._place, TemporaryFolder)
+        return self._temporary is not None
 
     @property
     def config(self) -> RunConfig:
@@ -165,9 +152,8 @@ class Federation:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the data before trusting a figure of it."""
-        held = self.holdings
-        balanced = self.config.train.balance
-        return (*held.notes, *uneven_labels(held.labels, held.names, held.rows.train, balanced))
+        data, balanced = self.holdings, self.config.train.balance
+        return (*data.notes, *uneven_labels(data.labels, data.names, data.rows.train, balanced))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -206,8 +192,8 @@ class Federation:
             data=data,
             parties=parties,
             active_part=active_part,
-            model=ModelSettings.of(model),
-            train=make_settings(train),
+            model=model_settings(model),
+            train=training_settings(train),
             defend=defend or DefendSettings(),
         )
         return cls.create(config, folder, encoded=encoded, record=record)
@@ -248,21 +234,20 @@ class Federation:
         >>> fed.labels
         ('no', 'yes')
         """
-        place = TemporaryFolder() if folder is None else Path(folder)
-        if isinstance(place, Path):
-            expect_usable(place, overwrite=overwrite)
+        if folder is not None:
+            expect_usable(Path(folder), overwrite=overwrite)
         config, tables = frames_config(
-            given_tables(frames),
+            frames,
             label=label,
             id_column=id,
             categories=categories,
             missing=missing,
-            model=ModelSettings.of(model),
-            train=make_settings(train),
+            model=model_settings(model),
+            train=training_settings(train),
             defend=defend or DefendSettings(),
         )
         holdings = load_holdings(config.under(Path.cwd()), given=tables)
-        federation = cls.of(holdings, place, encoded=encoded, record=record, overwrite=overwrite)
+        federation = cls.of(holdings, folder, encoded=encoded, record=record, overwrite=overwrite)
         kept = keep_tables(federation.config, tables, federation.folder)
         federation._keep_config(active=kept.active, passive=kept.passive)
         return federation
@@ -280,7 +265,7 @@ class Federation:
     ) -> Federation:
         """Start a run: read the data and build the parties; only then touch the folder.
 
-        watch  is told how far the reading of the data is, where that takes long
+        watch  called with how far the reading of the data is, where that takes long
         """
         config = config.under(Path.cwd())
         if folder is not None:
@@ -292,16 +277,14 @@ class Federation:
     def of(
         cls,
         holdings: Holdings,
-        folder: str | Path | TemporaryFolder | None = None,
+        folder: str | Path | None = None,
         *,
         encoded: bool = False,
         record: bool = False,
         overwrite: bool = False,
     ) -> Federation:
         """Build the parties of a run from what each of them holds, and begin its folder."""
-        holdings.config.expect_parties()
-        place = TemporaryFolder() if folder is None else folder
-        place = Path(place) if isinstance(place, str) else place
+        place = TemporaryFolder() if folder is None else Path(folder)
         path = place.path if isinstance(place, TemporaryFolder) else place
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         federation = cls(holdings, active, passives, place)
@@ -310,7 +293,8 @@ class Federation:
             if federation.notes:
                 text = "".join(f"{note}\n" for note in federation.notes)
                 write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
-        holdings.keep_encodings(path)
+        for name, encoding in holdings.encodings.items():
+            encoding.store(path / name)
         return federation
 
     @classmethod
@@ -318,9 +302,9 @@ class Federation:
         cls, path: str | Path, folder: str | Path | None = None, *, overwrite: bool = False
     ) -> Federation:
         """Start the run that a YAML file describes, as `unlabel train FILE --out FOLDER` does."""
-        from unlabel.configfile import read_config
+        from unlabel.config.loader import read_run
 
-        return cls.create(read_config(Path(path)), folder, overwrite=overwrite)
+        return cls.create(read_run(Path(path)), folder, overwrite=overwrite)
 
     @classmethod
     def open(
@@ -359,9 +343,8 @@ class Federation:
         """
         if self.is_remote:
             raise SettingsError("What other parties keep elsewhere cannot be copied from here.")
-        place = TemporaryFolder()
-        unsigned = shutil.ignore_patterns("signing.key")
-        shutil.copytree(self.folder, place.path, dirs_exist_ok=True, ignore=unsigned)
+        place, keys = TemporaryFolder(), shutil.ignore_patterns("signing.key")
+        shutil.copytree(self.folder, place.path, dirs_exist_ok=True, ignore=keys)
         holdings = replace(self.holdings, config=replace(self.config, trust={}))
         active, passives = assemble(holdings, folder=place.path)
         other = Federation(holdings, active, passives, place)
@@ -380,17 +363,16 @@ class Federation:
     ) -> RemoteFederation:
         """Connect to a federation between organisations, from the kit of its active party.
 
-        The same object, with recovery inside every verb: where a party gets lost, another job is
-        started, all return to the last version they share, and the verb goes on from there. Use it
-        in a `with` block, or `close` it.
+        Where a party gets lost, another job is started, all return to the last version they share,
+        and the verb goes on from there. Use it in a `with` block, or `close` it.
 
         resume, recovering  as in `open`
         fewer               go on without parties that are down, where all agreed to that
-        notify              is told what is waited for; the log by default
-        watch               is told how far an alignment has come
+        notify              called with what is waited for; the log by default
+        watch               called with how far an alignment has come
         """
         # Imported late: a run in one process needs no engine.
-        from unlabel.operate.connect import connect, log
+        from unlabel.remote.connect import connect, log
 
         return connect(
             kit,
@@ -407,12 +389,7 @@ class Federation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
     def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
@@ -451,10 +428,7 @@ class Federation:
             self.forgotten = facts.forgotten
 
     def with_recovery(self, act: Callable[[], T]) -> T:
-        """Do something that parties take part in; where they can get lost, again on their return.
-
-        In one process nobody gets lost.
-        """
+        """Do something with the parties; where they can get lost, again when they have returned."""
         return act()
 
     # Training and answers
@@ -467,13 +441,9 @@ class Federation:
         allow_disclosure  go on even where that shows the partners what a hidden request was about
         changes           `epochs`, `batch` or `patience`, where they differ from the run's
         """
-        if "reveal" in changes:
-            _warn("train(reveal=..)", "train(allow_disclosure=..)")
-            allow_disclosure = bool(changes.pop("reveal"))
         if changes and self.is_remote:
-            raise SettingsError(
-                f"A federation trains as its parties agreed; leave {', '.join(changes)} out."
-            )
+            names = ", ".join(changes)
+            raise SettingsError(f"A federation trains as its parties agreed; leave {names} out.")
         if changes:
             self._change(changes)
         return self.with_recovery(lambda: self._train(watchers, allow_disclosure))
@@ -490,13 +460,10 @@ class Federation:
         if not self.is_temporary:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
+        settings, rows = self.config.train, self.holdings.rows_without(self.forgotten)
+        count, facts = len(self.labels), self.version_facts()
         training = Training(
-            self.active,
-            self.holdings.rows_without(self.forgotten),
-            self.config.train,
-            labels=len(self.labels),
-            facts=self._facts(),
-            watchers=watching,
+            self.active, rows, settings, labels=count, facts=facts, watchers=watching
         )
         try:
             progress = training.run()
@@ -506,25 +473,14 @@ class Federation:
                     self.refresh(afresh=True)  # an epoch that was begun counts for nothing
             raise
         self.version = self.active.versions.common()[-1]
-        own = self.holdings.features.get(ACTIVE)
-        rows = self.holdings.rows_without(self.forgotten)
-        progress.advice = advise(progress, self.config.train, rows, self.holdings.labels, own)
+        features = self.holdings.features.get(ACTIVE)
+        progress.advice = advise(progress, settings, rows, self.holdings.labels, features)
         return progress
 
-    def _facts(self) -> VersionFacts:
+    def version_facts(self) -> VersionFacts:
         """Return what is noted with a version that training makes."""
-        return VersionFacts(
-            data=self.holdings.digest(),
-            settings=_deciding(self.config.train),
-            forgotten=self.forgotten,
-        )
-
-    def keep_models(self) -> None:
-        """Keep the parties' present models as a version, as if they had been trained here."""
-        version = (self.version or BEGINNING) + 1
-        progress = Progress(version=version, finished=True)
-        self.active.versions.save(version, replace(self._facts(), progress=progress).to_json())
-        self.version = version
+        settings = deciding_settings(self.config.train)
+        return VersionFacts(self.holdings.digest(), settings, self.forgotten)
 
     def evaluate(self, part: str = "test", *, threshold: float = THRESHOLD) -> Evaluation:
         """Return how well the rows of a part (train, validation or test) are predicted.
@@ -535,11 +491,9 @@ class Federation:
 
         def act() -> Evaluation:
             self._expect_trained()
-            gone = self.forgotten.labels
-            check_threshold(threshold, len(self.labels) - len(gone))
-            return evaluate(
-                self.active, rows, len(self.labels), forgotten=gone, threshold=threshold
-            )
+            forgotten, count = self.forgotten.labels, len(self.labels)
+            check_threshold(threshold, count - len(forgotten))
+            return evaluate(self.active, rows, count, forgotten=forgotten, threshold=threshold)
 
         return self.with_recovery(act)
 
@@ -568,46 +522,32 @@ class Federation:
             if data is not None:
                 raise SettingsError("This run was made from tables; give tables, not `data`.")
             given = by_party(self.config, tables)
-            new = match_tables(self.config, given, self.holdings.encodings)
-            found = self._predict_new(next(iter(new.values())).ids, table_features(new))
-            notes = tuple(note for table in new.values() for note in table.notes())
-            return replace(
-                found,
-                unknown=max(t.left_out for t in new.values()),
-                notes=notes,
-                truth=self._truth(given.get(ACTIVE), found.ids),
-            )
-        if tables:
+            rows = new_tables(self.config, given, self.holdings.encodings, self.labels)
+        elif tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
-        rows = new_rows(self.config, str(data))
-        return replace(self._predict_new(rows.ids, rows.features), notes=rows.notes)
+        else:
+            rows = new_rows(self.config, str(data))
+        self.hand_over("new", rows.features)
+        predictions = self.predict_rows(rows.ids, torch.arange(len(rows.ids)), "new")
+        truth = self._truth(rows.ids, rows.labels)
+        return replace(predictions, truth=truth, unknown=rows.unknown, notes=rows.notes)
 
     def _predict_own(self, part: str) -> Predictions:
         """Predict the run's own rows, with their labels beside; what is forgotten is not said."""
         rows = self._rows_of(part)
-        gone = self.forgotten
-        truth = [
-            "" if label in gone.labels or row in set(gone.rows) else self.labels[label]
-            for row, label in zip(rows.tolist(), self.holdings.labels[rows].tolist(), strict=True)
-        ]
         ids = self.holdings.ids[rows.numpy()]
-        return replace(self.predict_rows(ids, rows, "main"), truth=tuple(truth))
+        names = [self.labels[label] for label in self.holdings.labels[rows].tolist()]
+        truth = self._truth(ids, dict(zip(ids.tolist(), names, strict=True)))
+        return replace(self.predict_rows(ids, rows, "main"), truth=truth)
 
-    def _truth(self, source: Source | None, ids: Array) -> tuple[str, ...] | None:
-        """Return the labels that a table of new rows brings; forgotten ones are empty."""
-        assert self.config.active is not None
-        known = None if source is None else labels_in(source, self.config.active, self.labels)
-        if known is None:
+    def _truth(self, ids: Array, labels: Mapping[str, str] | None) -> tuple[str, ...] | None:
+        """Return the labels of people by their ids, empty where they are forgotten or unknown."""
+        if labels is None:
             return None
-        gone = {self.labels[label] for label in self.forgotten.labels}
+        forgotten = {self.labels[label] for label in self.forgotten.labels}
         people = {str(self.holdings.ids[row]) for row in self.forgotten.rows}
-        pairs = ((who, known.get(who, "")) for who in ids.tolist())
-        return tuple("" if who in people or label in gone else label for who, label in pairs)
-
-    def _predict_new(self, ids: Array, features: Mapping[str, Features]) -> Predictions:
-        """Hand each party its part of the new rows, and ask for predictions."""
-        self.hand_over("new", features)
-        return self.predict_rows(ids, torch.arange(len(ids)), "new")
+        pairs = ((who, labels.get(who, "")) for who in ids.tolist())
+        return tuple("" if who in people or label in forgotten else label for who, label in pairs)
 
     def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
         """Return the predictions of rows of a table, by the names of labels and people."""
@@ -617,13 +557,13 @@ class Federation:
     def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
         """Give each party its part of rows that are no part of training, in this process."""
         for name, part in features.items():
-            bottom = self.active.own if name == ACTIVE else self.passives[name].bottom
+            bottom = self.active.bottom if name == ACTIVE else self.passives[name].bottom
             if bottom is None:
                 continue
-            own = bottom.tables["main"].shape
-            if part.shape != own:
+            shape = bottom.tables["main"].shape
+            if part.shape != shape:
                 raise SettingsError(
-                    f"Expected rows of shape {list(own)} for party '{name}' "
+                    f"Expected rows of shape {list(shape)} for party '{name}' "
                     f"but got {list(part.shape)}."
                 )
             bottom.add_table(table, part)
@@ -653,10 +593,7 @@ class Federation:
         ids: Sequence[str | int] = (),
         settings: ForgetSettings | None = None,
     ) -> Work:
-        """Check a request without changing anything; what it would take stands in what is returned.
-
-        It is the first step of `forget`, which takes the same arguments.
-        """
+        """Check a request without changing anything: the first step of `forget`."""
         wanted, people = as_list("labels", labels), as_list("ids", ids)
         return self.with_recovery(lambda: plan(self, labels=wanted, ids=people, settings=settings))
 
@@ -667,14 +604,12 @@ class Federation:
         ids: Sequence[str | int] = (),
         settings: ForgetSettings | None = None,
         watch: Watch | None = None,
-        **options: Any,
     ) -> Outcome:
         """Forget labels, or the labels of people; what that makes is staged until you decide.
 
         labels    by name or number
         ids       of people whose labels are to be forgotten, in place of whole labels
         settings  how; see `ForgetSettings`
-        options   settings by name, as up to version 0.6; they go with version 0.8
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
         >>> history = fed.train()
@@ -683,23 +618,18 @@ class Federation:
         0.0
         >>> outcome.commit()
         """
-        if options:
-            _warn("forget(method=.., ..)", "forget(settings=ForgetSettings(method=.., ..))")
-            settings = replace(settings or ForgetSettings(), **renamed(options))
         wanted, people = as_list("labels", labels), as_list("ids", ids)
-        settings = self._with_key(settings or ForgetSettings(), people=bool(people))
+        chosen = self._with_key(settings or ForgetSettings(), people=bool(people))
+        watch = watch or watch_nothing
         return self.with_recovery(
-            lambda: forgetting.forget(
-                self, wanted, ids=people, settings=settings, watch=watch or watch_nothing
-            )
+            lambda: forgetting.forget(self, wanted, ids=people, settings=chosen, watch=watch)
         )
 
     @staticmethod
     def _with_key(settings: ForgetSettings, *, people: bool = False) -> ForgetSettings:
-        """Return settings whose draws are decided, once for all attempts at a request.
+        """Return settings whose draws are decided: a partner that returns sees no others.
 
-        A partner that leaves and returns is told the same again, not more. The covers of people
-        come from the run's own secret.
+        The covers of people come from the run's own secret.
         """
         if people or settings.key is not None:
             return settings
@@ -715,23 +645,22 @@ class Federation:
         """Judge the staged request, or the last one committed.
 
         retrained  models to retrain without the label and to compare with
-        demand     the level to demand, or all thresholds; the run's own by default
+        demand     the depth to demand, or all thresholds; the run's own by default
         """
         from unlabel.audit import service
 
         limits = self.config.audit if demand is None else demand
         if isinstance(limits, str):
             limits = AuditSettings(**{**asdict(self.config.audit), "demand": limits})
+        watch = watch or watch_nothing
         return self.with_recovery(
-            lambda: service.audit(
-                self, retrained=retrained, demand=limits, watch=watch or watch_nothing
-            )
+            lambda: service.audit(self, retrained=retrained, demand=limits, watch=watch)
         )
 
     def commit(self, request: str | None = None, *, force: bool = False) -> str:
         """Make the staged request every party's model; return its id.
 
-        One that an audit found below the demanded level, or whose label is still predicted, is
+        One that an audit found below the demanded depth, or whose label is still predicted, is
         committed only by `force`, which is noted in the ledger.
         """
         from unlabel.audit.service import expect_committable
@@ -749,13 +678,12 @@ class Federation:
     def expect_committable(folder: str | Path, *, force: bool = False) -> None:
         """Raise where the request that waits in a run's folder would not be committed.
 
-        Nobody is asked: that a commit was tried in vain would tell partners of a hidden request
-        that it failed.
+        No partner is asked: a commit tried in vain would show that a hidden request failed.
         """
         from unlabel.audit.service import expect_committable
 
         path = Path(folder)
-        if (path / "config.yaml").is_file():
+        if run_file(path).is_file():
             expect_committable(path, read_config_of(path).audit.demand, None, force=force)
 
     def rollback(self, request: str | None = None) -> str:
@@ -784,7 +712,7 @@ class Federation:
         decided = self.with_recovery(attempt)
         if self.is_temporary:
             # Nobody returns to older ones, and parties keep only a few; an audit compares two.
-            self.active.versions.keep(self.active.versions.common()[-2:])
+            self.active.versions.retain(self.active.versions.common()[-2:])
         return decided
 
     def purge(self) -> int:
@@ -812,10 +740,7 @@ class Federation:
 
     @staticmethod
     def enqueue(folder: str | Path, labels: Sequence[str | int]) -> tuple[tuple[str, ...], int]:
-        """Let a hidden request of the run in a folder wait for a slot; no party is opened for it.
-
-        Return the names of the labels, and the request's place in the queue.
-        """
+        """Queue a request of the run in a folder, unopened; return its labels and its place."""
         path = Path(folder)
         names = label_names(read_config_of(path), path)
         numbers = find_labels(labels, names, Forgotten())
@@ -835,7 +760,7 @@ class Federation:
 
         every  seconds from one slot to the next
         purge  remove older versions after every slot; parties keep only a few
-        watch  is told the number of a slot and what was done in it
+        watch  called with the number of a slot and what was done in it
         stop   ends it before the next slot, once it is set
         """
         if count < 1 or every < 0:
@@ -902,7 +827,7 @@ class Federation:
         received     day on which the demand came in; the day of the commit by default
         auditor_key  an auditor's public key, for whom an annex is sealed; none without it
         legal_basis  why the demand had to be met; for the annex
-        informed     parties that were told what it is about; for the annex
+        informed     parties that know what it is about; for the annex
 
         A federation in no folder signs with keys that go with it, and the certificate says so.
         """
@@ -911,19 +836,15 @@ class Federation:
         annex = annex_for(auditor_key, legal_basis, informed)
         day = day_in(received) if isinstance(received, str) else received
         target = None if path is None else Path(path)
-        made = self.with_recovery(
+        alone = self.is_temporary
+        certified = self.with_recovery(
             lambda: certify(
-                self,
-                target,
-                request=request,
-                received=day,
-                annex=annex,
-                temporary=self.is_temporary,
+                self, target, request=request, received=day, annex=annex, temporary=alone
             )
         )
-        if made.newly_trusted:
-            self._keep_config(trust={**self.config.trust, **made.newly_trusted})
-        return made
+        if certified.newly_trusted:
+            self._keep_config(trust={**self.config.trust, **certified.newly_trusted})
+        return certified
 
     # Settings
 
@@ -936,12 +857,10 @@ class Federation:
     def _change(self, changes: Mapping[str, Any]) -> None:
         """Change settings of the loop; the others are built into the parties already."""
         for name in changes:
-            if name not in [each.name for each in fields(TrainSettings)]:
-                raise SettingsError(unknown("training setting", name, LOOP_SETTINGS))
             if name not in LOOP_SETTINGS:
                 raise SettingsError(
-                    f"`{name}` is set when a federation is made; "
-                    f"train() takes {', '.join(LOOP_SETTINGS)}."
+                    f"train() takes {', '.join(LOOP_SETTINGS)}; `{name}` is set when a federation "
+                    f"is made.{suggestion(name, LOOP_SETTINGS)}"
                 )
         settings = change(self.config.train, changes, self.holdings.rows)
         check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
@@ -955,15 +874,7 @@ class Federation:
             raise RunError(
                 f"The rows or labels behind run '{self.folder}' have changed since it was trained."
             )
-        # A run from before a setting existed was trained with what is its default now.
-        trained = {**_deciding(TrainSettings()), **facts.settings}
-        now = _deciding(self.config.train)
-        for name in sorted(trained.keys() | now.keys()):
-            if trained.get(name) != now.get(name):
-                raise RunError(
-                    f"Run '{self.folder}' was trained with {name} = {trained.get(name)}, but its "
-                    f"config.yaml now says {now.get(name)}; put it back."
-                )
+        check_unchanged(self.config.train, facts.settings, f"Run '{self.folder}'")
 
     def __repr__(self) -> str:
         where = "in no folder" if self.is_temporary else f"in '{self.folder}'"
@@ -972,29 +883,3 @@ class Federation:
             f"<{type(self).__name__} of {ACTIVE} and {parties}: {len(self.labels)} labels, "
             f"version {self.version}, {where}>"
         )
-
-
-def make_settings(given: Mapping[str, Any]) -> TrainSettings:
-    """Return training settings from names and values; an unknown name is refused with a hint."""
-    known = [field.name for field in fields(TrainSettings)]
-    for name in given:
-        if name not in known:
-            raise SettingsError(unknown("training setting", name, known))
-    return TrainSettings(**given)
-
-
-def _deciding(settings: TrainSettings) -> dict[str, Any]:
-    """Return the settings that decide which weights a training ends in, as JSON holds them."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in _as_dict(settings).items()
-        if name not in MACHINE_SETTINGS
-    }
-
-
-def _as_dict(settings: TrainSettings) -> dict[str, Any]:
-    return {field.name: getattr(settings, field.name) for field in fields(settings)}
-
-
-def _warn(old: str, new: str) -> None:
-    warnings.warn(f"{old} goes with version 0.8; write {new}.", DeprecationWarning, stacklevel=3)

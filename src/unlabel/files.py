@@ -10,6 +10,8 @@ from pathlib import Path
 
 from unlabel.errors import RunError
 
+#: The settings of a run, as a person writes them and as the run's folder keeps them.
+RUN_FILE = "run.yaml"
 #: Mode of a file that its owner alone may read.
 OWNER_ONLY = 0o600
 
@@ -50,20 +52,12 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
             raise
 
 
-def write_page(path: Path, text: str) -> bool:
-    """Write a page unless it says so already; return whether it was written."""
-    if path.is_file() and path.read_text(encoding="utf-8") == text:
-        return False
-    write_atomically(path, text.encode())
-    return True
-
-
 def write_shared(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file of a cache that another process may be writing now; the last one stays."""
-    own = path.with_name(f"{os.getpid()}-{path.name}")
-    write_atomically(own, data, mode)
+    draft = path.with_name(f"{os.getpid()}-{path.name}")
+    write_atomically(draft, data, mode)
     with writing(path):
-        own.replace(path)
+        draft.replace(path)
 
 
 def sync_folder(folder: Path) -> None:
@@ -77,9 +71,9 @@ def sync_folder(folder: Path) -> None:
 
 def cache_folder() -> Path:
     """Return the folder of what can be had again: $UNLABEL_CACHE, else the user's cache folder."""
-    own = os.environ.get("UNLABEL_CACHE")
-    if own:
-        return Path(own).expanduser()
+    chosen = os.environ.get("UNLABEL_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "unlabel"
 
 

@@ -1,14 +1,14 @@
-"""A line between two processes of one house: framed bytes over a local socket.
+"""Connections between two processes of one party: framed bytes over a local socket.
 
 The engine that crosses the network runs in processes of its own. They hold no data and no model:
-whatever they carry, they pass on over such a line to the process of the party itself. A frame is
+they pass everything on over such a connection to the party's own process. A frame is
 
     offset  size  what
     0       4     length h of the header, big-endian
     4       h     header: JSON object {"parts": {name: length}, ...}
     4 + h   rest  the parts, one after the other, in the order of the header
 
-Lines are opened by a key that lies beside the socket and that only its owner can read.
+A connection needs the key beside the socket, which only its owner can read.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any
 from unlabel.errors import RunError, WireError
 from unlabel.files import OWNER_ONLY, write_atomically
 
-#: The line on which a command of the active party waits.
-ACTIVE_LINE = "active"
-#: Where the engine's processes find the lines of their house.
+#: The socket on which a command of the active party waits.
+ACTIVE_SOCKET = "active"
+#: Where the engine's processes find the sockets of their party.
 LINKS = "UNLABEL_LINKS"
 KEY = "link.key"
 #: Bytes of the longest path of a socket; some systems take no more.
@@ -64,17 +64,17 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
             parts[name] = frame[start : start + size]
             start += size
     except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise WireError("A line between two processes carried something else.") from error
+        raise WireError("Expected a frame between two processes but got something else.") from error
     if start != len(frame):
-        raise WireError("A line between two processes broke off within a frame.")
+        raise WireError("A connection between two processes broke off within a frame.")
     return header, parts
 
 
 def links_folder(state: Path, name: str) -> Path:
-    """Return the folder of the socket of a house, by its name, which no other user may enter.
+    """Return the folder of a party's sockets, which no other user may enter.
 
-    A socket's path may have about a hundred characters. Where a house lies deeper than that, the
-    folder lies among the temporary files, under a name that follows from the house's own.
+    A socket's path may have about a hundred characters. Where `state` lies deeper than that, the
+    folder lies among the temporary files, under a name that follows from its path.
     """
     state = state.resolve()
     if len(os.fsencode(state / "links" / f"{name}.sock")) <= LONGEST_PATH:
@@ -92,7 +92,7 @@ def links_folder(state: Path, name: str) -> Path:
 
 
 def make_key(folder: Path) -> bytes:
-    """Return the key of the lines in a folder; it is drawn by whoever comes first."""
+    """Return the key of the sockets in a folder; it is drawn by whoever comes first."""
     path = folder / KEY
     if not path.exists():
         draft = folder / f"{KEY}.{secrets.token_hex(8)}"
@@ -105,14 +105,14 @@ def make_key(folder: Path) -> bytes:
 
 
 def listen(folder: Path, name: str) -> Listener:
-    """Open the end of a line where a party's own process waits."""
+    """Open the socket on which a party's own process waits."""
     path = folder / f"{name}.sock"
     path.unlink(missing_ok=True)
     return Listener(str(path), family="AF_UNIX", backlog=8, authkey=make_key(folder))
 
 
 def accept(listener: Listener, seconds: float) -> Connection[bytes, bytes] | None:
-    """Return the line of whoever calls within so many seconds and has the key."""
+    """Return the connection of whoever calls within so many seconds and has the key."""
     # `Listener.accept` knows no timeout; the socket it waits on does.
     waiting = listener._listener._socket  # type: ignore[attr-defined]
     if wait([waiting], seconds):
@@ -130,15 +130,15 @@ def call(folder: Path, name: str) -> Connection[bytes, bytes]:
         raise WireError(f"The process of party '{name}' is not running.") from error
 
 
-def hang_up(line: Connection[bytes, bytes] | None) -> None:
-    """End a line on which another thread may be waiting; that one then finds it ended."""
-    if line is not None:
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(line.fileno())) as end:
+def hang_up(connection: Connection[bytes, bytes] | None) -> None:
+    """End a connection on which another thread may be waiting; that one then sees it ended."""
+    if connection is not None:
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as end:
             end.shutdown(socket.SHUT_RDWR)
 
 
-def close(line: Connection[bytes, bytes] | Listener | None) -> None:
-    """Close a line that may be broken already."""
-    if line is not None:
+def close(end: Connection[bytes, bytes] | Listener | None) -> None:
+    """Close a connection that may be broken already, or a socket that is listened on."""
+    if end is not None:
         with contextlib.suppress(OSError):
-            line.close()
+            end.close()

@@ -1,14 +1,19 @@
-"""One way to look things up by name: a new thing is one new file in its room.
+"""One way to look things up by name: a new thing is one new file in its folder.
 
-A room keeps a `Registry`. Its files register what they define with a decorator, and the room's
-files are imported the first time somebody asks, so that nothing has to be listed by hand.
+A folder keeps a `Registry`. Its files register what they define with a decorator, and are imported
+the first time somebody asks, so that nothing has to be listed by hand. Another distribution adds
+things of its own by an entry point that names a package, for example
+
+    [project.entry-points."unlabel.methods"]
+    mine = "my_package.methods"
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from unlabel.errors import SettingsError, unknown
@@ -17,7 +22,10 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Names and the things they stand for, found in the files of one package.
+    """Names and the things they stand for, found in the files of some packages.
+
+    package  whose files are imported, or several
+    plugins  group of entry points that name further packages
 
     >>> colours: Registry[str] = Registry("colour", package="unlabel.wire")
     >>> colours.add("red", "#f00")
@@ -28,9 +36,12 @@ class Registry(Generic[T]):
     unlabel.errors.SettingsError: Unknown colour 'rad'. Did you mean 'red'? Known: red.
     """
 
-    def __init__(self, what: str, *, package: str) -> None:
+    def __init__(
+        self, what: str, *, package: str | Sequence[str], plugins: str | None = None
+    ) -> None:
         self.what = what
-        self._package = package
+        self._packages = [package] if isinstance(package, str) else list(package)
+        self._plugins = plugins
         self._things: dict[str, T] = {}
         self._complete = False
 
@@ -44,6 +55,12 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[T], T]:
         """Register what follows under `name` (a decorator)."""
         return lambda thing: self.add(name, thing)
+
+    def search(self, package: str) -> None:
+        """Look into one more package, as an entry point of an installed distribution would say."""
+        if package not in self._packages:
+            self._packages.append(package)
+            self._complete = False
 
     def get(self, name: str) -> T:
         """Return the thing called `name`, or say which names there are."""
@@ -61,9 +78,11 @@ class Registry(Generic[T]):
 
     def _all(self) -> dict[str, T]:
         if not self._complete:
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__):
-                if not module.name.startswith("__"):
-                    importlib.import_module(f"{self._package}.{module.name}")
+            added = entry_points(group=self._plugins) if self._plugins else ()
+            for name in dict.fromkeys([*self._packages, *(each.value for each in added)]):
+                package = importlib.import_module(name)
+                for module in pkgutil.iter_modules(package.__path__):
+                    if not module.name.startswith(("__", "test_", "conftest")):
+                        importlib.import_module(f"{name}.{module.name}")
             self._complete = True
         return self._things

@@ -1,7 +1,7 @@
 """The folder of a run: when it may be begun, and what it starts with.
 
 RUN/
-  config.yaml      the run's settings
+  run.yaml         the run's settings
   metrics.jsonl    a line an epoch
   active/          one subfolder a party, which only that party's code opens
   PARTY/
@@ -13,30 +13,24 @@ import os
 import shutil
 import tempfile
 import weakref
-from dataclasses import replace
 from pathlib import Path
 
+from unlabel.compat import OLD_RUN_FILE
+from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError
-from unlabel.files import write_atomically, writing
-from unlabel.train import RunConfig
+from unlabel.files import RUN_FILE, write_atomically, writing
 
 #: What a run writes into its folder, and a party into its own.
-RUN_FILES = {"report.html", "config.yaml", "metrics.jsonl", "certificate.json", "certificate.annex"}
+RUN_FILES = {
+    *(RUN_FILE, OLD_RUN_FILE, "metrics.jsonl", "report.html"),
+    *("certificate.json", "certificate.annex"),
+}
 LONGEST_NAME = 255
 PARTY_FILES = {
-    "alignment.safetensors",
-    "table.parquet",
-    "table.columns.jsonl",
-    "encoding.json",
-    "data-notes.txt",
-    "audit.json",
-    "retrained",
-    "versions",
-    "staged",
-    "secrets",
-    "ledger.jsonl",
-    "transcript.jsonl",
+    *("alignment.safetensors", "table.parquet", "table.columns.jsonl", "encoding.json"),
+    *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl"),
+    *("retrained", "versions", "staged", "secrets"),
 }
 
 
@@ -59,28 +53,23 @@ def _remove(path: Path, owner: int) -> None:
 
 def expect_usable(folder: Path, *, overwrite: bool) -> None:
     """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
-    with writing(folder):
-        _expect_usable(folder, overwrite=overwrite)
-
-
-def _expect_usable(folder: Path, *, overwrite: bool) -> None:
     if any(len(part.encode()) > LONGEST_NAME for part in folder.parts):
         raise RunError(f"Cannot write '{folder}': a name in it is too long; choose another --out.")
-    if not folder.exists():
-        return
-    if not folder.is_dir():
-        raise RunError(f"'{folder}' is a file, not a run folder; choose another --out.")
-    held = sorted(folder.iterdir())
-    if overwrite:
-        # All of it will be deleted, so a single file that no run writes is reason to refuse.
-        strange = [path.name for path in held if not _is_of_run(path)]
-        if strange:
-            raise RunError(
-                f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
-                f"overwritten; choose another --out."
-            )
+    with writing(folder):
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise RunError(f"'{folder}' is a file, not a run folder; choose another --out.")
+        held = sorted(folder.iterdir())
+        strange = [path.name for path in held if not _is_of_run(path)] if overwrite else []
+    if strange:
+        # All of it would be deleted, so a single file that no run writes is reason to refuse.
+        raise RunError(
+            f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
+            f"overwritten; choose another --out."
+        )
     # A run that was killed before its first file was whole left nothing to go on with.
-    elif [path.name for path in held] not in ([], ["config.yaml.part"]):
+    if not overwrite and [path.name for path in held] not in ([], [f"{RUN_FILE}.part"]):
         raise RunError(
             f"Run folder '{folder}' exists; add --resume to go on with it, --overwrite to replace "
             f"it, or choose another --out (in Python: Federation.open, overwrite=True)."
@@ -108,25 +97,18 @@ def write_config(folder: Path, config: RunConfig) -> None:
     def inside(table: Path) -> Path:
         return table.relative_to(home) if table.is_relative_to(home) else table
 
-    config = replace(
-        config,
-        active=config.active and replace(config.active, table=inside(config.active.table)),
-        passive=[
-            replace(party, table=inside(party.table)) if party.table else party
-            for party in config.passive
-        ],
-    )
     # Imported late: a run in no folder of the user's needs neither pydantic nor YAML.
-    from unlabel.configfile import dump_config
+    from unlabel.config.loader import dump
 
-    write_atomically(folder / "config.yaml", dump_config(config).encode())
+    write_atomically(folder / RUN_FILE, dump(config.with_tables(inside)).encode())
+    (folder / OLD_RUN_FILE).unlink(missing_ok=True)
 
 
 def read_config_of(folder: Path) -> RunConfig:
     """Read the configuration that a run's folder keeps."""
-    from unlabel.configfile import read_run_config
+    from unlabel.config.loader import read_run_folder
 
-    return read_run_config(folder)
+    return read_run_folder(folder)
 
 
 def ledgers_in(folder: Path) -> tuple[str, ...]:

@@ -43,10 +43,7 @@ def canonical(value: Any) -> bytes:
     >>> canonical({"b": [1, None], "a": "ü"})
     b'{"a":"\\\\u00fc","b":[1,null]}'
     """
-    text = json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
-    return text.encode()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 class Signer:
@@ -78,9 +75,8 @@ def is_signed(public: str, data: bytes, signature: str) -> bool:
     if not (is_hex(public, PUBLIC) and is_hex(signature, SIGNATURE)) or is_weak(public):
         return False
     try:
-        Ed25519PublicKey.from_public_bytes(bytes.fromhex(public)).verify(
-            bytes.fromhex(signature), data
-        )
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), data)
     except (InvalidSignature, ValueError):
         return False
     return True

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from unlabel.configfile import read_config, read_run_config, read_yaml
+from unlabel.config import check_trust
+from unlabel.config.loader import read_run, read_run_folder, read_yaml
 from unlabel.errors import DataError, SettingsError
 from unlabel.report import verify as checking
 from unlabel.report.annex import read_annex_key
 from unlabel.report.checks import Checks
 from unlabel.report.service import Certified
-from unlabel.train.config import check_trust
 
 
 def verify(
@@ -48,34 +48,34 @@ def verify(
 def _anchors(
     trust: str | Path | Mapping[str, str] | None, run: Path | None
 ) -> Mapping[str, str] | None:
-    """Return the trusted keys: those given, of a file, or of the run's configuration if any."""
+    """Return the trusted keys: those given, of a file, or of the run's settings if any."""
     if trust is None:
-        return (read_run_config(run).trust or None) if run is not None else None
+        return (read_run_folder(run).trust or None) if run is not None else None
     if isinstance(trust, Mapping):
         check_trust(trust)
         return trust
-    found = read_yaml(Path(trust))
-    if isinstance(found, dict) and isinstance(found.get("trust"), dict):
-        found = found["trust"]
-    elif not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        found = None  # a whole configuration without keys, or something else altogether
-    if not found:
+    raw = read_yaml(Path(trust))
+    if isinstance(raw, dict) and isinstance(raw.get("trust"), dict):
+        raw = raw["trust"]
+    elif not isinstance(raw, dict) or not all(isinstance(each, str) for each in raw.values()):
+        raw = None  # a whole configuration without keys, or something else altogether
+    if not raw:
         raise SettingsError(f"'{trust}' has no `trust` with a public key a party.")
-    anchors = {str(party): str(key) for party, key in found.items()}
+    anchors = {str(party): str(key) for party, key in raw.items()}
     check_trust(anchors)
     return anchors
 
 
 def _parties(trust: str | Path | Mapping[str, str] | None, run: Path | None) -> set[str]:
     """Return all parties that the given configurations name; keys alone name none."""
-    found: set[str] = set()
+    parties: set[str] = set()
     if run is not None:
-        found |= set(read_run_config(run).party_names())
+        parties |= set(read_run_folder(run).party_names())
     if isinstance(trust, str | Path):
         raw = read_yaml(Path(trust))
         if isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
-            found |= set(read_config(Path(trust)).party_names())
-    return found
+            parties |= set(read_run(Path(trust)).party_names())
+    return parties
 
 
 def _read(path: Path) -> bytes:

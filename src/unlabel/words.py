@@ -12,7 +12,7 @@ from unlabel.errors import SettingsError, unknown
 def parse_settings(kind: type[Any], given: Sequence[str], start: Any = None) -> Any:
     """Return settings of a kind with the given ones changed, the others as in `start`.
 
-    >>> from unlabel.bench.split_overhead import SplitOverheadSettings
+    >>> from unlabel_bench.speed.split_overhead import SplitOverheadSettings
     >>> parse_settings(SplitOverheadSettings, ["parties=1,2", "rows=512"]).parties
     (1, 2)
     """

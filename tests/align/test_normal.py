@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel.align import AlignSettings, People
-from unlabel.align.kept import FILE, Kept, read
+from unlabel.align import People
 from unlabel.align.normal import digest_of, in_order, normalise, normalise_all
+from unlabel.align.store import FILE, StoredAlignment, read
+from unlabel.config import AlignSettings
 from unlabel.errors import DataError, SettingsError
 
 SETTINGS = [
@@ -95,8 +96,10 @@ def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
 # --- on disk -------------------------------------------------------------------------------
 
 
-def keep(folder: Path, positions: list[int]) -> Kept:
-    kept = Kept("own", "common", np.array(positions, dtype=np.int64), {"sizes": {"shop": 3}})
+def keep(folder: Path, positions: list[int]) -> StoredAlignment:
+    kept = StoredAlignment(
+        "own", "common", np.array(positions, dtype=np.int64), {"sizes": {"shop": 3}}
+    )
     kept.write(folder)
     return kept
 
@@ -105,7 +108,8 @@ def test_what_was_kept_is_found_and_is_nobody_elses(tmp_path: Path) -> None:
     kept = keep(tmp_path, [2, 0])
     found = read(tmp_path, "own", 3)
     assert found is not None
-    assert (found.own, found.digest, found.facts) == (kept.own, kept.digest, kept.facts)
+    assert (found.ids_digest, found.digest) == (kept.ids_digest, kept.digest)
+    assert found.facts == kept.facts
     assert found.positions.tolist() == [2, 0]
     assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
     assert read(None, "own", 3) is None

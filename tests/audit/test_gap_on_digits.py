@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from unlabel.audit import Seen, look, residual_knowledge
-from unlabel.audit.forgotten_accuracy import ForgottenAccuracy
-from unlabel.audit.probing import LinearProbe
-from unlabel.audit.rank import Rank
-from unlabel.audit.revival import Revival
+from unlabel.audit import Observation, observe, residual_knowledge
+from unlabel.audit.measures.accuracy import ForgottenAccuracy
+from unlabel.audit.measures.probing import LinearProbe
+from unlabel.audit.measures.rank import Rank
+from unlabel.audit.measures.revival import Revival
 from unlabel.federation import Federation
 from unlabel.models.tops import Top
 from unlabel.train import Forgotten
@@ -17,26 +17,26 @@ from unlabel.train import Forgotten
 LABELS = (3,)
 
 
-def seen(seed: int, *, without: bool = False) -> Seen:
+def seen(seed: int, *, without: bool = False) -> Observation:
     federation = Federation.local("digits", parties=2, epochs=15, seed=seed)
     if without:
         federation.forgotten = Forgotten(labels=LABELS)
     federation.train()
-    return look(federation.active, federation.holdings.rows, federation.labels)
+    return observe(federation.active, federation.holdings.rows, federation.labels)
 
 
 @pytest.fixture(scope="module")
-def original() -> Seen:
+def original() -> Observation:
     return seen(0)
 
 
 @pytest.fixture(scope="module")
-def retrained() -> list[Seen]:
+def retrained() -> list[Observation]:
     return [seen(seed, without=True) for seed in range(3)]
 
 
 def test_a_probe_with_one_label_a_class_tells_original_and_retrained_apart(
-    original: Seen, retrained: list[Seen]
+    original: Observation, retrained: list[Observation]
 ) -> None:
     probe = LinearProbe()
     first = probe.measure(original, LABELS)
@@ -48,14 +48,18 @@ def test_a_probe_with_one_label_a_class_tells_original_and_retrained_apart(
     assert found.detail["difference"] > 0.1
 
 
-def test_a_probe_with_all_labels_does_not(original: Seen, retrained: list[Seen]) -> None:
-    probe = LinearProbe(shots=0)
+def test_a_probe_with_all_labels_does_not(
+    original: Observation, retrained: list[Observation]
+) -> None:
+    probe = LinearProbe(per_label=0)
     first = probe.measure(original, LABELS)
     others = [probe.measure(one, LABELS) for one in retrained]
     assert residual_knowledge(first, first, others).value is None
 
 
-def test_a_mask_hides_the_output_and_nothing_below(original: Seen, retrained: list[Seen]) -> None:
+def test_a_mask_hides_the_output_and_nothing_below(
+    original: Observation, retrained: list[Observation]
+) -> None:
     masked = original.masked(LABELS)
     assert ForgottenAccuracy().measure(masked, LABELS).value == 0.0
     for measure in (Rank(), Revival()):
@@ -72,10 +76,10 @@ def test_a_mask_hides_the_output_and_nothing_below(original: Seen, retrained: li
 def test_lifting_a_mask_gives_the_scores_behind_it_to_the_last_digit() -> None:
     federation = Federation.local("digits", parties=2, epochs=1)
     federation.train()
-    before = look(federation.active, federation.holdings.rows, federation.labels)
+    before = observe(federation.active, federation.holdings.rows, federation.labels)
     top = federation.active.top.module
     assert isinstance(top, Top)
     top.mute(LABELS)
-    after = look(federation.active, federation.holdings.rows, federation.labels)
+    after = observe(federation.active, federation.holdings.rows, federation.labels)
     assert torch.equal(after.test.scores, before.test.scores)
     assert torch.equal(after.test.logits, before.masked(LABELS).test.logits)

@@ -1,4 +1,4 @@
-"""The gate: what each finding needs to pass, and which level follows."""
+"""The gate: what each finding needs to pass, and which depth follows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unlabel.audit import (
-    LEVELS,
     Estimate,
     Finding,
     Measurement,
@@ -18,9 +17,10 @@ from unlabel.audit import (
     SeedFigure,
     reaches,
 )
-from unlabel.audit.gate import judge, level_of
+from unlabel.audit.gate import depth_of, judge
+from unlabel.config import AuditSettings
 from unlabel.errors import SettingsError
-from unlabel.train import AuditSettings
+from unlabel.terms import DEPTHS
 
 LIMITS = AuditSettings()
 
@@ -93,28 +93,28 @@ def ruling(findings: list[Finding], measure: str) -> str:
 def test_a_request_like_retrained_models_reaches_the_deepest_level() -> None:
     findings = judge(measured(), LIMITS)
     assert {finding.ruling for finding in findings} == {"pass"}
-    assert level_of(findings) == "deep"
+    assert depth_of(findings) == "bottoms"
 
 
 @pytest.mark.parametrize(
-    ("measure", "value", "level"),
+    ("measure", "value", "depth"),
     [
         ("forgotten_accuracy", 0.05, "none"),
         ("retained_accuracy", 0.85, "none"),
         ("membership", 0.75, "none"),
-        ("rank", 0.80, "output"),
-        ("rank", 0.30, "output"),  # two-sided: to rank them last is to know them too
-        ("revival", 0.70, "output"),
+        ("rank", 0.80, "answers"),
+        ("rank", 0.30, "answers"),  # two-sided: to rank them last is to know them too
+        ("revival", 0.70, "answers"),
         ("probe_linear", 0.85, "top"),
         ("probe_mlp", 0.85, "top"),
         ("probe_nearest", 0.20, "top"),  # two-sided as well
         ("relearning", 12.0, "top"),
     ],
 )
-def test_each_measure_can_stop_a_level(measure: str, value: float, level: str) -> None:
+def test_each_measure_can_stop_a_level(measure: str, value: float, depth: str) -> None:
     findings = judge(measured(**{measure: value}), LIMITS)
     assert ruling(findings, measure.replace("_", "-")) == "fail"
-    assert level_of(findings) == level
+    assert depth_of(findings) == depth
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ def test_where_the_original_itself_would_pass_nothing_follows() -> None:
     assert ruling(findings, "revival") == "unknown"
     said = next(finding.sentence for finding in findings if finding.measure == "revival")
     assert said == "Nothing follows: on these data the original itself would pass."
-    assert level_of(findings) == "deep"  # the others of its level do
+    assert depth_of(findings) == "bottoms"  # the others of its depth do
     change(figures, "rank", original=values(0.64 + LIMITS.rank - 1e-9))
-    assert level_of(judge(figures, LIMITS)) == "output"
+    assert depth_of(judge(figures, LIMITS)) == "answers"
 
 
 @pytest.mark.parametrize(("measure", "aims"), [("rank", [0.5, 0.9]), ("revival", [0.2, 0.8])])
@@ -165,7 +165,7 @@ def test_without_retrained_models_what_cannot_be_known_is_unknown() -> None:
         *("probe-linear", "probe-mlp", "probe-nearest"),
     }
     assert ruling(findings, "rank") == "warn"
-    assert level_of(findings) == "top"
+    assert depth_of(findings) == "top"
     assert all("--retrained" in f.sentence for f in findings if f.ruling == "unknown")
 
 
@@ -181,7 +181,7 @@ def test_seeds_that_agree_to_the_step_tell_nothing_where_the_original_agrees_too
 
 def test_without_the_original_the_bottoms_cannot_be_judged() -> None:
     figures = drop(measured(), "original")
-    assert level_of(judge(figures, LIMITS)) == "top"
+    assert depth_of(judge(figures, LIMITS)) == "top"
 
 
 def test_one_party_that_still_knows_is_enough_to_fail_and_is_named() -> None:
@@ -201,11 +201,11 @@ def test_an_uncertain_probe_decides_nothing() -> None:
 
 @given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown"]), min_size=3, max_size=3))
 def test_no_level_holds_above_one_that_fails(rulings: list[Any]) -> None:
-    findings = [Finding(level, "m", r, "") for level, r in zip(LEVELS, rulings, strict=True)]
-    reached = level_of(findings)
+    findings = [Finding(depth, "m", r, "") for depth, r in zip(DEPTHS, rulings, strict=True)]
+    reached = depth_of(findings)
     held = [r in ("pass", "warn") for r in rulings]
     depth = held.index(False) if False in held else 3
-    assert reached == ("none", *LEVELS)[depth]
+    assert reached == ("none", *DEPTHS)[depth]
     assert reaches(reached, "none")
 
 

@@ -1,11 +1,10 @@
-"""Intervals against tables, scipy and repetition."""
+"""Intervals against tables, distributions and repetition."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binomtest, norm
-from scipy.stats import t as student
+from scipy.stats import binom, norm
 
 from unlabel.audit.intervals import (
     Array,
@@ -18,16 +17,19 @@ from unlabel.audit.intervals import (
 
 
 @pytest.mark.parametrize(("hits", "total"), [(0, 7), (7, 7), (1, 40), (13, 40), (500, 1000)])
-def test_an_interval_of_a_share_is_the_exact_one(hits: int, total: int) -> None:
-    theirs = binomtest(hits, total).proportion_ci(0.95, "exact")
-    assert share_interval(hits, total) == pytest.approx((theirs.low, theirs.high), abs=1e-9)
+def test_at_the_ends_of_a_share_so_many_hits_have_a_chance_of_one_in_forty(
+    hits: int, total: int
+) -> None:
+    low, high = share_interval(hits, total)
+    assert binom.sf(hits - 1, total, low) == pytest.approx(0.025 if hits else 1.0)
+    assert binom.cdf(hits, total, high) == pytest.approx(0.025 if hits < total else 1.0)
 
 
 def test_an_interval_of_a_mean_is_students() -> None:
     values = [0.1, 0.4, 0.2, 0.9, 0.3]
-    error = np.std(values, ddof=1) / 5**0.5
-    low, high = student.interval(0.95, 4, np.mean(values), error)
-    assert mean_interval(values) == pytest.approx((low, high))
+    reach = 2.776445 * np.std(values, ddof=1) / 5**0.5  # the table's t of 4 degrees of freedom
+    assert mean_interval(values) == pytest.approx((0.38 - reach, 0.38 + reach), abs=1e-6)
+    assert mean_interval([0.5, 0.5]) == (0.5, 0.5)
 
 
 def test_the_interval_of_a_median_covers_it_as_often_as_it_says() -> None:

@@ -7,20 +7,18 @@ from math import log
 import numpy as np
 import pytest
 import torch
-from audit.seen_cases import by_logits
-from scipy.stats import norm
+from audit.observation_cases import by_logits
 from sklearn.metrics import roc_auc_score
 from torch.nn.functional import one_hot
 
-from unlabel.audit import Part, Seen, attack_success, entropy
-from unlabel.audit.destination import Destination
-from unlabel.audit.forgotten_accuracy import ForgottenAccuracy
-from unlabel.audit.likelihood import Likelihood, likelihood_ratio, log_odds
-from unlabel.audit.membership import Membership, sides
-from unlabel.errors import DataError
+from unlabel.audit import Observation, ObservedRows
+from unlabel.audit.measures.accuracy import ForgottenAccuracy
+from unlabel.audit.measures.destination import Destination
+from unlabel.audit.measures.likelihood import Likelihood, log_odds
+from unlabel.audit.measures.membership import Membership, attack_success, entropy, sides
 
 
-def calling(called: list[int], truth: list[int], count: int = 5) -> Seen:
+def calling(called: list[int], truth: list[int], count: int = 5) -> Observation:
     return by_logits(one_hot(torch.tensor(called), count) * 5.0, torch.tensor(truth))
 
 
@@ -58,23 +56,23 @@ def test_with_one_label_left_there_is_nothing_to_spread_over() -> None:
 # --- the paper's attack -------------------------------------------------------------------------
 
 
-def overfitted(seed: int = 0) -> Seen:
+def overfitted(seed: int = 0) -> Observation:
     """Return a model that is surer of training rows than of test rows."""
     random = torch.Generator().manual_seed(seed)
 
-    def part(rows: int, sure: float) -> Part:
+    def part(rows: int, sure: float) -> ObservedRows:
         labels = torch.arange(rows) % 4
         logits = one_hot(labels, 4) * sure + torch.randn(rows, 4, generator=random)
-        return Part(labels, logits, logits, {})
+        return ObservedRows(labels, logits, logits, {})
 
-    return Seen(part(400, 6.0), part(200, 2.0), tuple("abcd"))
+    return Observation(part(400, 6.0), part(200, 2.0), tuple("abcd"))
 
 
 def test_membership_is_the_attack_on_entropies() -> None:
     seen = overfitted()
-    gone = seen.train.labels == 1
+    forgotten = seen.train.labels == 1
     h = entropy(seen.train.logits)
-    expected = attack_success(h[~gone], entropy(seen.test.logits), h[gone])
+    expected = attack_success(h[~forgotten], entropy(seen.test.logits), h[forgotten])
     found = Membership().measure(seen, (1,))
     assert found.value == pytest.approx(expected)
     assert found.value is not None
@@ -120,7 +118,7 @@ def test_likelihood_is_the_area_of_scikit_learn_label_by_label() -> None:
 
 def test_an_overfitted_model_gives_its_rows_away_and_one_that_generalises_does_not() -> None:
     seen = overfitted()
-    same = Seen(seen.test, seen.test, seen.names)
+    same = Observation(seen.test, seen.test, seen.names)
     assert (Likelihood().measure(seen, (1,)).value or 0) > 0.95
     found = Likelihood().measure(same, (1,))
     assert found.value == pytest.approx(0.5)
@@ -128,49 +126,6 @@ def test_an_overfitted_model_gives_its_rows_away_and_one_that_generalises_does_n
     assert set(attacks) == {"log-odds", "entropy", "confidence"}
     assert attacks["log-odds"]["found"] > 0.5
     assert found.detail["attacks"]["log-odds"]["found"] <= 0.05
-
-
-def test_the_likelihood_ratio_is_that_of_two_normals() -> None:
-    random = torch.Generator().manual_seed(0)
-    shadows = torch.randn(16, 5, generator=random)
-    inside = torch.stack([torch.randperm(16, generator=random) < 8 for _ in range(5)], 1)
-    target = torch.randn(5, generator=random)
-    for shared in (False, True):
-        found = likelihood_ratio(target, shadows, inside, shared=shared)
-        spreads = []
-        for mask in (inside, ~inside):
-            columns = [shadows[mask[:, n], n].double().numpy() for n in range(5)]
-            own = [column.std() for column in columns]
-            spreads.append([np.sqrt(np.mean(np.square(own)))] * 5 if shared else own)
-        expected = []
-        for n in range(5):
-            densities = [
-                norm.logpdf(float(target[n]), shadows[mask[:, n], n].double().mean(), spread[n])
-                for mask, spread in zip((inside, ~inside), spreads, strict=True)
-            ]
-            expected.append(densities[0] - densities[1])
-        assert found.tolist() == pytest.approx(expected, rel=1e-6)
-
-
-def test_shadow_models_find_members_that_a_single_threshold_cannot() -> None:
-    """Rows differ in how hard they are by much more than membership moves them."""
-    random = torch.Generator().manual_seed(1)
-    hard = 10 * torch.randn(400, generator=random)
-    inside = torch.rand(65, 400, generator=random) < 0.5
-    phi = hard + 2.0 * inside + 0.5 * torch.randn(65, 400, generator=random)
-    member = inside[0].numpy()
-    ratio = likelihood_ratio(phi[0], phi[1:], inside[1:]).numpy()
-    assert roc_auc_score(member, ratio) > 0.98
-    assert roc_auc_score(member, phi[0].numpy()) < 0.65
-
-
-def test_too_few_shadow_models_or_wrong_shapes_are_refused() -> None:
-    shadows, target = torch.zeros(4, 3), torch.zeros(3)
-    inside = torch.tensor([[True, True, True]] * 3 + [[False] * 3])
-    with pytest.raises(DataError, match="outside of at least 2 but found 1; train more"):
-        likelihood_ratio(target, shadows, inside)
-    with pytest.raises(DataError, match=r"\[models, 3\] but got \[4, 3\] and \[3, 3\]"):
-        likelihood_ratio(target, shadows, inside[:3])
 
 
 @pytest.mark.parametrize("measure", [Membership(), Likelihood(), Destination()])

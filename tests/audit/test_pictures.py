@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from sklearn.decomposition import PCA
 from torch import Tensor
 
-from unlabel.audit import Part, Seen
+from unlabel.audit import Observation, ObservedRows
 from unlabel.audit.pictures import (
     CERTAIN,
     MAP_FORGOTTEN,
@@ -27,17 +27,17 @@ from unlabel.audit.pictures import (
 )
 
 
-def part_of(labels: list[int], predicted: list[int], count: int) -> Part:
+def part_of(labels: list[int], predicted: list[int], count: int) -> ObservedRows:
     logits = torch.eye(count)[predicted]
-    return Part(torch.tensor(labels), logits, logits.clone(), {"left": logits})
+    return ObservedRows(torch.tensor(labels), logits, logits.clone(), {"left": logits})
 
 
-def random_part(rows: int, count: int, seed: int, width: int = 4) -> Part:
+def random_part(rows: int, count: int, seed: int, width: int = 4) -> ObservedRows:
     draw = torch.Generator().manual_seed(seed)
     scores = 3 * torch.randn(rows, count, generator=draw)
     labels = torch.randint(count, (rows,), generator=draw)
     found = {name: torch.randn(rows, width, generator=draw) for name in ("left", "right")}
-    return Part(labels, scores, scores.clone(), found)
+    return ObservedRows(labels, scores, scores.clone(), found)
 
 
 def test_accuracy_of_each_label_is_counted_with_an_exact_interval() -> None:
@@ -66,14 +66,14 @@ def test_the_attack_score_is_the_log_odds_of_the_own_label_whatever_is_muted() -
     part = random_part(50, 5, 0)
     own = part.scores.double().softmax(1).gather(1, part.labels[:, None])[:, 0]
     assert torch.allclose(certainty(part), (own / (1 - own)).log(), atol=1e-6)
-    masked = Seen(part, part, tuple("abcde")).masked([1]).train
+    masked = Observation(part, part, tuple("abcde")).masked([1]).train
     assert not torch.equal(masked.logits, part.logits)
     assert torch.equal(certainty(masked), certainty(part))
 
 
 def test_scores_that_are_certain_are_cut_off_and_those_that_are_no_number_left_out() -> None:
     scores = torch.tensor([[1e4, 0.0], [-torch.inf, 0.0], [torch.nan, 0.0], [0.0, 0.0]])
-    part = Part(torch.zeros(4, dtype=torch.int64), scores, scores, {})
+    part = ObservedRows(torch.zeros(4, dtype=torch.int64), scores, scores, {})
     assert certainty(part).tolist() == [CERTAIN, -CERTAIN, 0.0]
 
 
@@ -110,7 +110,7 @@ def test_one_score_everywhere_still_has_a_histogram() -> None:
 
 def test_the_map_is_that_of_principal_components_of_both_models_together() -> None:
     before, after = random_part(60, 3, 1), random_part(60, 3, 2)
-    after = Part(before.labels, after.logits, after.scores, after.embeddings)
+    after = ObservedRows(before.labels, after.logits, after.scores, after.embeddings)
     found = flat_map({"original": before, "forgotten": after}, [1])
     stacked = torch.cat([before.joined(), after.joined()]).double().numpy()
     ready = (stacked - stacked.mean(0)) / stacked.std(0)
@@ -130,7 +130,7 @@ def test_rows_that_did_not_move_lie_at_the_same_place_of_both_maps() -> None:
         party: torch.cat([values[:20], changed.embeddings[party][20:]])
         for party, values in before.embeddings.items()
     }
-    after = Part(before.labels, before.logits, before.scores, mixed)
+    after = ObservedRows(before.labels, before.logits, before.scores, mixed)
     drawn = flat_map({"original": before, "forgotten": after}, [0])["models"]
     assert drawn["original"][:20] == drawn["forgotten"][:20]
     assert drawn["original"][20:] != drawn["forgotten"][20:]
@@ -140,7 +140,7 @@ def test_rows_that_did_not_move_lie_at_the_same_place_of_both_maps() -> None:
 def test_embeddings_too_narrow_for_a_map_are_drawn_on_a_line(width: int) -> None:
     part = random_part(10, 2, 0)
     values = torch.arange(10.0)[:, None].repeat(1, width) if width else torch.ones(10, 1)
-    narrow = Part(part.labels, part.logits, part.scores, {"left": values})
+    narrow = ObservedRows(part.labels, part.logits, part.scores, {"left": values})
     found = flat_map({"original": narrow, "forgotten": narrow}, [0])
     assert all(place[1] == 0 for place in found["models"]["original"])
     assert found["explained"] == pytest.approx(width)
@@ -148,7 +148,7 @@ def test_embeddings_too_narrow_for_a_map_are_drawn_on_a_line(width: int) -> None
 
 def test_the_data_is_small_however_many_rows_and_labels_there_are() -> None:
     many, names = 100, [f"label {n}" for n in range(100)]
-    view = Seen(random_part(9000, many, 0), random_part(9000, many, 1), tuple(names))
+    view = Observation(random_part(9000, many, 0), random_part(9000, many, 1), tuple(names))
     each = dict.fromkeys(("original", "mask", "forgotten", "retrained"), view)
     found = picture_data(each, list(range(60)), names)
     points = found["map"]["models"]["forgotten"]
@@ -173,19 +173,11 @@ def test_what_is_drawn_tells_a_forgetter_from_a_model_that_only_hides() -> None:
     assert found["destination"]["original"]["entropy"] < found["destination"]["mask"]["entropy"]
 
 
-def test_of_people_their_own_rows_are_drawn_against_all_test_rows() -> None:
-    people = torch.zeros(400, dtype=torch.bool)
-    people[[3, 10, 11]] = True
-    found = picture_data({"original": seen(0.0, 1.0)}, [], NAMES, people)
-    groups = found["scores"]["models"]["original"]
-    assert (groups["members"]["rows"], groups["strangers"]["rows"]) == (3, 400)
-    assert found["destination"]["original"]["rows"] == 3
-    assert "map" not in found  # there is nothing to compare with
-
-
 def test_without_test_rows_of_a_label_there_is_nothing_to_attack_with() -> None:
     view = seen(0.0, 1.0)
-    gone: Tensor = view.test.labels != CAT
-    found = picture_data({"original": Seen(view.train, view.test.take(gone), NAMES)}, [CAT], NAMES)
+    others: Tensor = view.test.labels != CAT
+    found = picture_data(
+        {"original": Observation(view.train, view.test.take(others), NAMES)}, [CAT], NAMES
+    )
     assert {"scores", "destination"} & set(found) == set()
     assert found["accuracy"]["original"][CAT] is None

@@ -5,20 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from audit.seen_cases import GONE, knower, stranger
+from audit.observation_cases import GONE, knower, stranger
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
-from unlabel.audit.intervals import share_interval
-from unlabel.audit.probes import (
+from unlabel.audit.classifiers import (
     RIDGE,
     nearest_calls,
     network_calls,
     ridge_calls,
     standardised,
 )
-from unlabel.audit.probing import LinearProbe, NearestProbe, NetworkProbe, Probe, chosen_rows
+from unlabel.audit.intervals import share_interval
+from unlabel.audit.measures.probing import (
+    LinearProbe,
+    NearestProbe,
+    NetworkProbe,
+    Probe,
+    chosen_rows,
+)
 from unlabel.errors import SettingsError
 
 PROBES = (LinearProbe, NearestProbe, NetworkProbe)
@@ -83,9 +89,9 @@ def test_a_network_learns_what_no_linear_probe_can() -> None:
 
 def test_rows_are_chosen_at_random_and_as_many_of_each_label() -> None:
     labels = torch.tensor([0] * 50 + [1] * 50 + [2] * 2)
-    first, again, other = (chosen_rows(labels, 5, seed) for seed in (0, 0, 1))
+    first, repeated, other = (chosen_rows(labels, 5, seed) for seed in (0, 0, 1))
     assert labels[first].bincount().tolist() == [5, 5, 2]
-    assert torch.equal(first, again)
+    assert torch.equal(first, repeated)
     assert not torch.equal(first, other)
     often = torch.cat([chosen_rows(labels, 5, seed) for seed in range(500)]).bincount()
     assert (often[:100] > 20).all()
@@ -117,7 +123,7 @@ def test_a_value_is_the_mean_over_draws_worked_out_one_by_one() -> None:
         rows = chosen_rows(seen.train.labels, 2, draw)
         called = ridge_calls(x[rows], seen.train.labels[rows], queries, 5)
         hits.append(float((called == GONE).double().mean()))
-    found = LinearProbe(shots=2, draws=7).measure(seen, (GONE,))
+    found = LinearProbe(per_label=2, draws=7).measure(seen, (GONE,))
     assert found.value == pytest.approx(np.mean(hits))
     assert found.detail["draws"] == 7
 
@@ -130,20 +136,20 @@ def test_one_party_alone_is_what_detail_says_of_it() -> None:
 
 
 def test_large_tables_are_probed_in_single_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = LinearProbe(shots=0).measure(knower(), (GONE,))
-    monkeypatch.setattr("unlabel.audit.probing.LARGE", 10)
-    assert LinearProbe(shots=0).measure(knower(), (GONE,)).value == exact.value
+    exact = LinearProbe(per_label=0).measure(knower(), (GONE,))
+    monkeypatch.setattr("unlabel.audit.measures.probing.LARGE", 10)
+    assert LinearProbe(per_label=0).measure(knower(), (GONE,)).value == exact.value
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
-    with pytest.raises(SettingsError, match="Expected `shots` of at least 0 but got -1"):
-        LinearProbe(shots=-1)
-    with pytest.raises(SettingsError, match=r"Unknown party 'party-3'.*Known: party-0, party-1"):
+    with pytest.raises(SettingsError, match=r"`per_label`"):
+        LinearProbe(per_label=-1)
+    with pytest.raises(SettingsError, match=r"'party-3'"):
         LinearProbe(party="party-3").measure(knower(rows=20), (GONE,))
     assert LinearProbe().measure(knower(rows=20), ()).value is None
 
 
 def test_draws_that_agree_are_no_reason_to_be_sure() -> None:
-    found = LinearProbe(shots=10, draws=6).measure(knower(rows=100), (GONE,))
+    found = LinearProbe(per_label=10, draws=6).measure(knower(rows=100), (GONE,))
     assert found.value == 1.0
     assert (found.low, found.high) == share_interval(20, 20)

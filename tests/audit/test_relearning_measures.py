@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from audit.seen_cases import GONE, knower, stranger, top_of
+from audit.observation_cases import GONE, knower, stranger, top_of
 from torch.nn.functional import cross_entropy
 
-from unlabel.audit import Part, Seen
-from unlabel.audit.heads import balanced, descend, inputs
-from unlabel.audit.relearning import Relearning
-from unlabel.audit.resurfacing import Resurfacing, _reconstruct
+from unlabel.audit import Observation, ObservedRows
+from unlabel.audit.classifiers import balanced, descend, head_inputs
+from unlabel.audit.measures.relearning import Relearning
+from unlabel.audit.measures.resurfacing import Resurfacing, _reconstruct
 
 
 def test_a_step_is_that_of_autograd() -> None:
@@ -27,8 +27,8 @@ def test_a_step_is_that_of_autograd() -> None:
     assert isinstance(loss, torch.Tensor)
     loss.backward()
     assert head.grad is not None
-    moved = next(descend(head.detach(), x, labels, weights, 1, rate=0.3))
-    torch.testing.assert_close(moved, head.detach() - 0.3 * head.grad)
+    moved = next(descend(head.detach(), x, labels, weights, 1))
+    torch.testing.assert_close(moved, head.detach() - head.grad)
 
 
 def test_the_loss_falls_with_every_step_whatever_the_width() -> None:
@@ -36,7 +36,7 @@ def test_the_loss_falls_with_every_step_whatever_the_width() -> None:
         torch.manual_seed(width)
         x = torch.randn(60, 1).expand(-1, width) + 0.01 * torch.randn(60, width)
         labels = (x[:, 0] > 0).long()
-        (ready,) = inputs(x)
+        (ready,) = head_inputs(x)
         assert ready[:, :-1].square().sum(1).mean() == pytest.approx(1.0, abs=0.05)
         heads = descend(torch.zeros(width + 1, 2), ready, labels, torch.full((60,), 1 / 60), 50)
         losses = [float(cross_entropy(ready @ head, labels)) for head in heads]
@@ -68,7 +68,7 @@ def test_steps_are_counted_as_a_plain_loop_counts_them() -> None:
     seen = knower(rows=50)
     settings = Relearning(rows=10, retained=10, draws=1, steps=80, aim=0.95, back=0.9)
     found = settings.measure(seen, (GONE,))
-    x, test = inputs(seen.train.joined(), seen.test.joined())
+    x, test = head_inputs(seen.train.joined(), seen.test.joined())
     labels, truth = seen.train.labels, seen.test.labels
     stays = labels != GONE
     head = torch.zeros(x.shape[1], 5)
@@ -97,13 +97,15 @@ def test_calling_everything_by_the_forgotten_name_does_not_count_as_back() -> No
     """In training the label stands apart; in the test all rows lie where it did."""
     seen = knower(rows=100)
 
-    def placed(part: Part, apart: bool) -> Part:
+    def placed(part: ObservedRows, apart: bool) -> ObservedRows:
         side = torch.ones(len(part), 3)
         side[(part.labels != GONE) & apart] = -1.0
         return replace(part, embeddings={"p": side})
 
     for apart in (False, True):
-        case = Seen(placed(seen.train, True), placed(seen.test, apart), ("a", "b", "c", "d", "e"))
+        case = Observation(
+            placed(seen.train, True), placed(seen.test, apart), ("a", "b", "c", "d", "e")
+        )
         # One label that stays is enough here: all others go by its name.
         case = replace(
             case,
@@ -116,7 +118,7 @@ def test_calling_everything_by_the_forgotten_name_does_not_count_as_back() -> No
 
 def test_a_linear_top_is_reconstructed_exactly() -> None:
     seen = knower()
-    x, queries = inputs(seen.train.joined(), seen.test.joined())
+    x, queries = head_inputs(seen.train.joined(), seen.test.joined())
     head, fit = _reconstruct(x, seen.train.scores)
     torch.testing.assert_close(queries @ head, seen.test.scores, rtol=1e-3, atol=1e-3)
     assert fit == pytest.approx(1.0)
@@ -141,11 +143,11 @@ def test_a_label_hidden_by_too_large_others_comes_back_while_they_are_tuned() ->
     top = top_of(400, knows=True)
     top[-1, 0] += 12.0
 
-    def lifted(part: Part) -> Part:
+    def lifted(part: ObservedRows) -> ObservedRows:
         scores = torch.cat([part.joined(), torch.ones(len(part), 1)], 1) @ top
         return replace(part, logits=scores, scores=scores)
 
-    hidden = Seen(lifted(seen.train), lifted(seen.test), seen.names)
+    hidden = Observation(lifted(seen.train), lifted(seen.test), seen.names)
     found = Resurfacing(steps=300).measure(hidden, (GONE,))
     assert found.detail["start"] < 0.1
     assert found.value is not None

@@ -43,8 +43,8 @@ def test_it_is_undefined_unless_the_ends_are_three_errors_apart() -> None:
     near = residual_knowledge(figure(0.6, 0.01), figure(0.62, 0.01), [figure(0.58, 0.01)])
     assert near.value is None
     assert "differ by 0.040, less than three standard errors of 0.014" in near.note
-    far = residual_knowledge(figure(0.6, 0.01), figure(0.63, 0.01), [figure(0.58, 0.01)])
-    assert far.value == pytest.approx(0.4)
+    apart = residual_knowledge(figure(0.6, 0.01), figure(0.63, 0.01), [figure(0.58, 0.01)])
+    assert apart.value == pytest.approx(0.4)
 
 
 def test_the_spread_of_retrained_models_counts_where_it_is_larger_than_their_intervals() -> None:

@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from audit.seen_cases import GONE, by_logits, knower, shifted, stranger
+from audit.observation_cases import GONE, by_logits, knower, shifted, stranger
 from sklearn.metrics import roc_auc_score
 
-from unlabel.audit import Seen
-from unlabel.audit.rank import Rank
-from unlabel.audit.revival import Revival
+from unlabel.audit import Observation
+from unlabel.audit.measures.rank import Rank
+from unlabel.audit.measures.revival import Revival
 
 
 def test_rank_is_the_area_of_scikit_learn_for_each_kind_of_score() -> None:
@@ -82,7 +82,7 @@ def test_a_constant_can_be_the_better_edit_by_hand() -> None:
 
 @pytest.mark.parametrize("model", [knower(), stranger()])
 def test_revival_does_not_change_with_a_constant_for_all_scores_of_a_row_nor_with_a_mask(
-    model: Seen,
+    model: Observation,
 ) -> None:
     found = Revival().measure(model, (GONE,))
     moved = Revival().measure(shifted(model, 7.0), (GONE,))
@@ -94,7 +94,7 @@ def test_revival_does_not_change_with_a_constant_for_all_scores_of_a_row_nor_wit
 
 
 @pytest.mark.parametrize("model", [knower(), stranger()])
-def test_a_deleted_output_is_compared_like_for_like(model: Seen) -> None:
+def test_a_deleted_output_is_compared_like_for_like(model: Observation) -> None:
     stay = [n for n in range(5) if n != GONE]
     scores = model.test.scores.double()
     scores[:, stay] -= scores[:, stay].mean(1, keepdim=True)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from audit.seen_cases import by_logits
+from audit.observation_cases import by_logits
 from sklearn.metrics import confusion_matrix
 
 from unlabel.audit import Measure
-from unlabel.audit.calibration import Calibration
-from unlabel.audit.confusion import Confusion
 from unlabel.audit.intervals import share_interval
-from unlabel.audit.label_accuracy import PerLabelAccuracy
-from unlabel.audit.retained_accuracy import RetainedAccuracy
+from unlabel.audit.measures.accuracy import PerLabelAccuracy, RetainedAccuracy
+from unlabel.audit.measures.calibration import Calibration
+from unlabel.audit.measures.confusion import Confusion
 
 #: Rows of three labels and what they are called: 0 0 0 | 1 1 | 2 2.
 TRUTH = torch.tensor([0, 0, 0, 1, 1, 2, 2])

@@ -25,11 +25,18 @@ def kept(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
-def test_a_file_of_version_0_6_is_read_and_written_again_as_it_was(path: Path) -> None:
+def test_a_file_of_version_0_6_is_read_and_written_again_in_the_present_words(path: Path) -> None:
     raw = kept(path)
     verdict = Verdict.from_json(raw)
-    assert json.loads(json.dumps(verdict.to_json())) == raw
-    assert list(verdict.to_json()) == list(raw)
+    depths = {"output": "answers", "deep": "bottoms"}
+    assert verdict.visibility == raw["mode"]
+    assert verdict.depth == depths.get(raw["level"], raw["level"])
+    written = json.loads(json.dumps(verdict.to_json()))
+    for old, new in zip(raw["findings"], written["findings"], strict=True):
+        level = old.pop("level")
+        assert new == {**old, "depth": depths.get(level, level)}
+    same = raw.keys() - {"format", "mode", "level", "findings", "measures", "privacy", "thresholds"}
+    assert {name: written[name] for name in same} == {name: raw[name] for name in same}
     assert Verdict.from_json(verdict.to_json()) == verdict
     # Read as values, not as text: what the file says is found by attribute.
     linear = verdict.measures["probe-linear"]
@@ -42,7 +49,7 @@ def test_a_file_of_version_0_6_is_read_and_written_again_as_it_was(path: Path) -
     assert verdict.facts.retrained == 2
     assert verdict.privacy.attacks is not None
     assert len(verdict.privacy.attacks) == 4
-    hidden = verdict.mode == "hidden"
+    hidden = verdict.visibility == "hidden"
     assert (verdict.privacy.total is not None, verdict.privacy.holds) == (hidden, hidden)
 
 
@@ -64,24 +71,24 @@ def test_a_verdict_is_the_same_after_its_plain_data(made: Any) -> None:
 def test_a_verdict_shows_itself_in_a_line_without_its_figures() -> None:
     verdict = verdicts.full()
     assert repr(verdict) == (
-        "Verdict(request='9f2c41d07be84a13', labels=('cat',), level='top', demanded='top', "
+        "Verdict(request='9f2c41d07be84a13', labels=('cat',), depth='top', demanded='top', "
         "passed=True)"
     )
-    assert str(replace(verdict, demanded="deep")) == (
-        "Request 9f2c41d07be84a13 (label cat, committed): level 'top' reached, 'deep' demanded, "
+    assert str(replace(verdict, demanded="bottoms")) == (
+        "Request 9f2c41d07be84a13 (label cat, committed): depth 'top' reached, 'bottoms' demanded, "
         "not passed."
     )
     assert "people=3" in repr(verdicts.bare())
     assert len(repr(verdict.measures["rank"])) < 1000
     with pytest.raises(FrozenInstanceError):
-        verdict.level = "deep"  # type: ignore[misc]
+        verdict.depth = "bottoms"  # type: ignore[misc]
 
 
 def test_what_is_not_known_is_left_out_of_the_plain_data() -> None:
     assert Privacy().to_json() == {}
     assert Privacy(rho=0.0, attacks=()).to_json() == {"rho": 0.0, "attacks": []}
-    gone = replace(verdicts.FACTS, forgetting=ForgettingCost())
-    assert gone.to_json()["forgetting"] == {}
+    unknown = replace(verdicts.FACTS, forgetting=ForgettingCost())
+    assert unknown.to_json()["forgetting"] == {}
 
 
 WRONG: list[tuple[str, Any, str]] = [

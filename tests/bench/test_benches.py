@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from unlabel_bench.__main__ import main
+from unlabel_bench.comparison.epochs import EpochsSettings
+from unlabel_bench.comparison.training import TrainingSettings
+from unlabel_bench.provenance import provenance
+from unlabel_bench.registry import BENCHES
+from unlabel_bench.speed.split_overhead import SplitOverheadSettings
 
-from unlabel.bench.__main__ import main
-from unlabel.bench.epochs import EpochsSettings
-from unlabel.bench.provenance import provenance
-from unlabel.bench.registry import BENCHES
-from unlabel.bench.split_overhead import SplitOverheadSettings
-from unlabel.bench.training import TrainingSettings
 from unlabel.errors import SettingsError
 from unlabel.words import parse_settings
 
@@ -33,66 +33,66 @@ def test_split_overhead_compares_both_ways_of_training() -> None:
     settings = SplitOverheadSettings(
         parties=(1, 2), model="mlp", size=8, rows=32, batch=16, repeats=1
     )
-    said: list[str] = []
-    found = bench.run(settings, said.append)
-    assert list(found["ratios"]) == ["1", "2"]
-    for figures in found["ratios"].values():
+    messages: list[str] = []
+    result = bench.run(settings, messages.append)
+    assert list(result["ratios"]) == ["1", "2"]
+    for figures in result["ratios"].values():
         assert 0 < figures["lowest"] <= figures["highest"]
         assert figures["ratio"] > 0
         assert figures["repeats"] == 1
-    assert said[0].startswith("K = 1: repeat 0")
-    lines = bench.table(found)
+    assert messages[0].startswith("K = 1: repeat 0")
+    lines = bench.table(result)
     assert lines[0][0] == "passive parties"
     assert [line[0] for line in lines[1:]] == ["1", "2"]
-    json.dumps(found)
+    json.dumps(result)
 
 
 def test_epochs_compares_both_ways_and_scikit_learn_on_every_table(tmp_path: Path) -> None:
     bench = BENCHES.get("epochs")
     rng = np.random.default_rng(0)
-    lines = [f"{a},{'xyz'[n % 3]},{int(a > 0)}" for n, a in enumerate(rng.normal(size=200))]
+    lines = [f"{a},{'xyz'[n % 3]},{int(a > 0)}" for n, a in enumerate(rng.normal(size=110))]
     (tmp_path / "own.csv").write_text("\n".join(["a,b,y", *lines]) + "\n")
     settings = EpochsSettings(
-        files=("own.csv:label=y",), folder=str(tmp_path), rows=(150,), seeds=1
+        files=("own.csv:label=y",), folder=str(tmp_path), rows=(100,), seeds=1
     )
     with pytest.MonkeyPatch.context() as patch:
         # The tables of scikit-learn take their time; one of a user's own shows the same.
-        patch.setattr("unlabel.bench.epochs._known", lambda: iter(()))
-        said: list[str] = []
-        found = bench.run(settings, said.append)
-    assert said == ["own-150, seed 0"]
-    ((name, figures),) = found["tables"].items()
-    assert (name, figures["rows"]) == ("own-150", 150)
+        patch.setattr("unlabel_bench.comparison.epochs._known", lambda: iter(()))
+        messages: list[str] = []
+        result = bench.run(settings, messages.append)
+    assert messages == ["own-100, seed 0"]
+    ((name, figures),) = result["tables"].items()
+    assert (name, figures["rows"]) == ("own-100", 100)
     assert figures["old_epochs"]["mean"] == 20 < figures["auto_epochs"]["mean"] <= 100
     for kind in ("old", "auto", "mlp", "logistic"):
         assert 0.5 <= figures[kind]["mean"] <= 1
-    assert bench.table(found)[1][0] == "own-150"
-    json.dumps(found)
+    assert bench.table(result)[1][0] == "own-100"
+    json.dumps(result)
 
 
 def test_training_reports_every_seed() -> None:
     bench = BENCHES.get("training")
     settings = TrainingSettings(epochs=1, batch=256, model="mlp", seeds=(3, 4))
-    said: list[str] = []
-    found = bench.run(settings, said.append)
-    assert [one["seed"] for one in found["runs"]] == [3, 4]
-    for one in found["runs"]:
+    messages: list[str] = []
+    result = bench.run(settings, messages.append)
+    assert [one["seed"] for one in result["runs"]] == [3, 4]
+    for one in result["runs"]:
         assert 0 < one["accuracy"] <= 1
         assert len(one["per_label_accuracy"]) == 10
         assert len(one["epoch_seconds"]) == 1
         assert one["rows"] > 1_000
-    accuracies = [one["accuracy"] for one in found["runs"]]
-    assert found["accuracy_mean"] == pytest.approx(sum(accuracies) / 2)
-    assert found["accuracy_deviation"] >= 0
-    assert len(said) == 2
-    assert [line[0] for line in bench.table(found)] == ["seed", "3", "4"]
-    json.dumps(found)
+    accuracies = [one["accuracy"] for one in result["runs"]]
+    assert result["accuracy_mean"] == pytest.approx(sum(accuracies) / 2)
+    assert result["accuracy_deviation"] >= 0
+    assert len(messages) == 2
+    assert [line[0] for line in bench.table(result)] == ["seed", "3", "4"]
+    json.dumps(result)
 
 
 def test_one_seed_has_no_deviation() -> None:
     settings = TrainingSettings(epochs=1, batch=256, model="mlp")
-    found = BENCHES.get("training").run(settings, lambda _: None)
-    assert found["accuracy_deviation"] is None
+    result = BENCHES.get("training").run(settings, lambda _: None)
+    assert result["accuracy_deviation"] is None
 
 
 # --- settings ------------------------------------------------------------------------------
@@ -141,11 +141,11 @@ def test_a_setting_that_cannot_be_read_is_named(word: str, message: str) -> None
 
 
 def test_provenance_says_how_to_repeat_a_measurement() -> None:
-    found = provenance(Every(count=9))
-    assert found["settings"]["count"] == 9
-    assert set(found) == {"settings", "command", "date", "commit", "machine", "versions"}
-    assert {"unlabel", "python", "torch", "numpy", "safetensors"} <= set(found["versions"])
-    json.dumps(found)
+    result = provenance(Every(count=9))
+    assert result["settings"]["count"] == 9
+    assert set(result) == {"settings", "command", "date", "commit", "machine", "versions"}
+    assert {"unlabel", "python", "torch", "numpy", "safetensors"} <= set(result["versions"])
+    json.dumps(result)
 
 
 def test_the_commit_can_be_named_where_there_is_no_git(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,23 +155,23 @@ def test_the_commit_can_be_named_where_there_is_no_git(monkeypatch: pytest.Monke
 
 def test_a_bench_runs_as_a_module_and_prints_json(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "unlabel.bench", "fuzz-wire", "count=40", "seed=2"],
+        [sys.executable, "-m", "unlabel_bench", "fuzz-wire", "count=40", "seed=2"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert (found["bench"], found["inputs"], found["violations"]) == ("fuzz-wire", 40, [])
-    assert found["settings"] == {"count": 40, "seed": 2}
-    assert found["command"].endswith("fuzz-wire count=40 seed=2")
+    result = json.loads(done.stdout)
+    assert (result["bench"], result["inputs"], result["violations"]) == ("fuzz-wire", 40, [])
+    assert result["settings"] == {"count": 40, "seed": 2}
+    assert result["command"].endswith("fuzz-wire count=40 seed=2")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Error: Unknown bench '?'."),
+        ([], "Error: Name a bench: "),
         (["fuz-wire"], "Error: Unknown bench 'fuz-wire'. Did you mean 'fuzz-wire'?"),
         (["fuzz-wire", "cont=1"], "Error: Unknown setting 'cont'. Did you mean 'count'?"),
         (["fuzz-wire", "count=x"], "Error: Expected `count` to be int but got 'x'."),

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from cli.command_line import one_thread
+from unlabel_bench.privacy.cluster_leakage import ClusterLeakageSettings, table
+from unlabel_bench.registry import BENCHES
 
-from unlabel.bench.cluster_leakage import ClusterLeakageSettings, table
-from unlabel.bench.registry import BENCHES
 from unlabel.errors import SettingsError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -39,18 +39,18 @@ def test_rows_asked_for_alone_are_named_and_rows_left_out_are_not_clustered(
         page=str(tmp_path / "page.md"),
     )
     result = run(settings)
-    found = {(x["method"], x["request"]): x for x in result["summary"]}
-    alone, two = found["boundary", "0"], found["boundary", "0+2"]
+    by_name = {(x["method"], x["request"]): x for x in result["summary"]}
+    alone, two = by_name["boundary", "0"], by_name["boundary", "0+2"]
     assert alone["clusters"]["mean"] == 1.0
     assert two["clusters among forgotten"]["mean"] > two["among forgotten by chance"]["mean"]
-    assert found["retrain", "0"]["clusters"] is None
+    assert by_name["retrain", "0"]["clusters"] is None
     rows = table(result)
     assert rows[1] == ["boundary", "0", "100.0 (100.0)", "100.0 (100.0)"]
     assert rows[3] == ["retrain", "0", "no such rows came", "no such rows came"]
     assert "| boundary | 0, 2 |" in (tmp_path / "page.md").read_text()
-    said: list[str] = []
-    assert run(settings, said.append) == result
-    assert said == []
+    messages: list[str] = []
+    assert run(settings, messages.append) == result
+    assert messages == []
 
 
 def test_all_methods_that_send_gradients_are_tried() -> None:
@@ -61,5 +61,5 @@ def test_all_methods_that_send_gradients_are_tried() -> None:
 
 
 def test_settings_that_cannot_work_are_refused() -> None:
-    with pytest.raises(SettingsError, match="Expected at least one request and one seed"):
+    with pytest.raises(SettingsError):
         replace(SMALL, requests=())

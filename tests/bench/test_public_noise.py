@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from unlabel_bench.registry import BENCHES
+from unlabel_bench.robustness.public_noise import (
+    PublicNoiseSettings,
+    make_wrong,
+    measure,
+    says,
+    summary,
+    table,
+)
 
-from unlabel.bench.public_noise import PublicNoiseSettings, make_wrong, run, says, summary, table
-from unlabel.bench.registry import BENCHES
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, PublicSet, plan
@@ -41,17 +48,17 @@ def test_any_makes_a_share_of_all_labels_wrong() -> None:
 
 def test_into_puts_other_samples_among_the_forgotten() -> None:
     changed = noisy(0.2, "into")
-    found = wrong_pairs(changed)
-    assert {called for _, called in found} == {2}
-    assert found.total() == 5
-    assert found.total() / int((changed.labels == 2).sum()) == pytest.approx(0.2)
+    result = wrong_pairs(changed)
+    assert {called for _, called in result} == {2}
+    assert result.total() == 5
+    assert result.total() / int((changed.labels == 2).sum()) == pytest.approx(0.2)
 
 
 def test_out_hides_forgotten_samples_among_the_retained() -> None:
     changed = noisy(0.4, "out")
-    found = wrong_pairs(changed)
-    assert {true for true, _ in found} == {2}
-    assert found.total() == 8
+    result = wrong_pairs(changed)
+    assert {true for true, _ in result} == {2}
+    assert result.total() == 8
     assert int((changed.labels == 2).sum()) == 12
     # Of every other label three samples of its own are left.
     assert Counter((changed.rows // 20).tolist()) == {0: 3, 1: 3, 2: 20, 3: 3, 4: 3}
@@ -83,7 +90,7 @@ def test_suspects_are_counted_as_the_model_itself_would_count_them() -> None:
         public=0,
         few_shot=12,
     )
-    found = run(settings, lambda _: None)
+    result = measure(settings, lambda _: None)
     federation = Federation.local(
         "digits", model="convnet", epochs=2, batch=128, lr=0.05, public=0, seed=0
     )
@@ -93,16 +100,16 @@ def test_suspects_are_counted_as_the_model_itself_would_count_them() -> None:
     p = federation.active.logits(public.rows).softmax(1)
     doubted = p[torch.arange(len(public)), public.labels] < 0.1
     wrong = public.labels != federation.holdings.labels[public.rows]
-    for line in found["runs"]:
+    for line in result["runs"]:
         assert line["wrong"] == int(wrong.sum()) == round(0.4 * len(public))
         assert line["reported"] == int(doubted.sum())
         assert line["reported_wrong"] == int((doubted & wrong).sum())
-    none, drop = found["runs"]
+    none, drop = result["runs"]
     assert none["used_forgotten_wrong"] > 0
     in_use = int((wrong & ~doubted & (public.labels == 3)).sum())
     assert drop["used_forgotten_wrong"] <= in_use < none["used_forgotten_wrong"]
-    assert len(BENCHES.get("public-noise").table(found)) == 3
-    json.dumps(found)
+    assert len(BENCHES.get("public-noise").table(result)) == 3
+    json.dumps(result)
 
 
 def line(**changes: Any) -> dict[str, Any]:
@@ -119,22 +126,22 @@ def test_the_summary_is_over_what_was_done_and_counts_what_was_refused() -> None
         line(retained=0.9, forgotten=0.5, reported=3, reported_wrong=0),
         line(refused="It collapsed."),
     ]
-    (found,) = summary(runs)
-    assert (found["runs"], found["refused"], found["not_forgotten"]) == (3, 1, 1)
-    assert found["retained_change"] == pytest.approx(-5)
-    assert found["retained_change_worst"] == pytest.approx(-10)
-    assert (found["forgotten"], found["forgotten_worst"]) == (25, 50)
-    assert found["found"] == pytest.approx(4 / 20)
-    assert found["right"] == pytest.approx(4 / 8)
-    assert found["used_wrong"] == pytest.approx(2 / 20)
-    assert "1 of 3 refused" in says([found])[0]
-    assert table({"summary": [found]})[1][4] == "1/3"
+    (result,) = summary(runs)
+    assert (result["runs"], result["refused"], result["not_forgotten"]) == (3, 1, 1)
+    assert result["retained_change"] == pytest.approx(-5)
+    assert result["retained_change_worst"] == pytest.approx(-10)
+    assert (result["forgotten"], result["forgotten_worst"]) == (25, 50)
+    assert result["found"] == pytest.approx(4 / 20)
+    assert result["right"] == pytest.approx(4 / 8)
+    assert result["used_wrong"] == pytest.approx(2 / 20)
+    assert "1 of 3 refused" in says([result])[0]
+    assert table({"summary": [result]})[1][4] == "1/3"
 
 
 def test_where_all_is_refused_there_are_no_figures() -> None:
-    (found,) = summary([line(refused="It collapsed.")])
-    assert found["retained_change"] is found["forgotten"] is found["found"] is None
-    assert "none - / - (1 of 1 refused)" in says([found])[0]
+    (result,) = summary([line(refused="It collapsed.")])
+    assert result["retained_change"] is result["forgotten"] is result["found"] is None
+    assert "none - / - (1 of 1 refused)" in says([result])[0]
 
 
 @pytest.mark.parametrize(

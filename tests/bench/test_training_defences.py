@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 from cli.command_line import one_thread
+from unlabel_bench.__main__ import main
+from unlabel_bench.comparison import training_defences
+from unlabel_bench.comparison.training_defences import TrainingDefencesSettings, levels, summarise
+from unlabel_bench.originals import recipe_digest
+from unlabel_bench.recipe import Recipe
+from unlabel_bench.registry import BENCHES
 
-from unlabel.bench import training_defences
-from unlabel.bench.__main__ import main
-from unlabel.bench.originals import recipe_digest
-from unlabel.bench.recipe import Recipe
-from unlabel.bench.training_defences import TrainingDefencesSettings, levels, summarise
 from unlabel.errors import SettingsError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -35,8 +36,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_level_is_trained_and_forgotten_with_its_defence(tmp_path: Path) -> None:
     files = {name: str(tmp_path / "out" / name) for name in ("records", "page", "picture")}
     settings = replace(TINY, **files)  # type: ignore[arg-type]
-    found = training_defences.run(settings, lambda _: None)
-    by = {(x["what"], x["level"], x["method"]): x for x in found["summary"]}
+    result = BENCHES.get("training-defences").run(settings, lambda _: None)
+    by = {(x["what"], x["level"], x["method"]): x for x in result["summary"]}
     plain, noisy, few = (
         by[key, level, "original"]["retained"]["mean"]
         for key, level in (("noise", 0.0), ("noise", 1e-3), ("keep", 0.05))
@@ -51,15 +52,15 @@ def test_each_level_is_trained_and_forgotten_with_its_defence(tmp_path: Path) ->
     assert "not finite" in by["noise", 1e12, "original"]["failed"][0]
     assert len(by["noise", 1e12, "mask"]["failed"]) == 1
     # Again: everything is read, nothing is done, the failed training neither.
-    assert training_defences.run(settings, pytest.fail) == found
+    assert BENCHES.get("training-defences").run(settings, pytest.fail) == result
     lines = Path(files["records"]).read_text().splitlines()
     assert len({json.loads(line)["recipe"] for line in lines}) == 4
     text = Path(files["page"]).read_text()
     assert "| 1e+12 | failed | failed | failed |" in text
     assert text.count("\n| 1 | ") == 1
     assert Path(files["picture"]).read_bytes().startswith(b"\x89PNG")
-    assert len(training_defences.table(found)) == 1 + 5 * 3
-    json.dumps(found)
+    assert len(training_defences.table(result)) == 1 + 5 * 3
+    json.dumps(result)
 
 
 def test_a_defence_is_part_of_the_recipe_and_none_leaves_it_as_it_was() -> None:
@@ -75,8 +76,8 @@ def test_a_defence_is_part_of_the_recipe_and_none_leaves_it_as_it_was() -> None:
 
 
 def test_levels_are_told_in_the_words_of_the_defences() -> None:
-    found = list(levels(replace(TINY, noises=(0.0, 1e-4), keeps=(1.0, 0.25))))
-    assert found == [
+    result = list(levels(replace(TINY, noises=(0.0, 1e-4), keeps=(1.0, 0.25))))
+    assert result == [
         ("noise", 0.0, ()),
         ("noise", 1e-4, ("gaussian:clip=0:sigma=0.01",)),
         ("keep", 1.0, ()),
@@ -96,11 +97,13 @@ def test_means_are_over_seeds() -> None:
 
 
 def test_settings_that_cannot_work_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SettingsError, match="`noises` to be variances of 0 or more"):
+    with pytest.raises(SettingsError, match=r"`noises`"):
         replace(TINY, noises=(-1.0,))
-    with pytest.raises(SettingsError, match="`keeps` to be shares from 0 to 1"):
+    with pytest.raises(SettingsError, match=r"`keeps`"):
         replace(TINY, keeps=(0.0,))
-    with pytest.raises(SettingsError, match="use `noises` and `keeps`"):
-        training_defences.run(replace(TINY, defend_gradients=("top-k",)), pytest.fail)
+    with pytest.raises(SettingsError, match=r"`noises`"):
+        BENCHES.get("training-defences").run(
+            replace(TINY, defend_gradients=("top-k",)), pytest.fail
+        )
     assert main(["training-defences", "seeds=0"]) == 1
     assert "at least one label and one seed" in capsys.readouterr().err

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 import torch
+from unlabel_bench.speed.wire import WireSettings, request_of
+from unlabel_bench.speed.wire_half import bytes_a_step, half_precision
+from unlabel_bench.speed.wire_page import page, table
+from unlabel_bench.speed.wire_party import Echo
 
-from unlabel.bench.wire import WireSettings, request_of
-from unlabel.bench.wire_half import bytes_a_step, half_precision
-from unlabel.bench.wire_page import page, table
-from unlabel.bench.wire_party import Echo
-from unlabel.defend import DefendSettings
+from unlabel.config import DefendSettings
 from unlabel.errors import SettingsError
 from unlabel.federation import Federation
 from unlabel.wire import (
@@ -58,17 +58,17 @@ def test_the_bytes_of_a_step_are_those_of_its_four_messages(
     rows = federation.holdings.rows.train[:BATCH]
     values = torch.zeros(BATCH, federation.active.widths[0], dtype=dtype)
     asked = len(encode(Embed(0, rows, "train", "main"))) + len(encode(Gradients(0, values)))
-    told = len(encode(Embeddings(0, values))) + len(encode(Done(0)))
-    found = bytes_a_step(federation, BATCH)
-    assert found == {"to_parties": 2 * asked, "from_parties": 2 * told}
+    text = len(encode(Embeddings(0, values))) + len(encode(Done(0)))
+    result = bytes_a_step(federation, BATCH)
+    assert result == {"to_parties": 2 * asked, "from_parties": 2 * text}
 
 
 def test_half_precision_is_tried_on_every_dataset_with_every_seed() -> None:
-    settings = WireSettings(data=("digits",), epochs=1, batch=64, seeds=2)
-    found = half_precision(settings, lambda _: None)
-    assert [line["sent"] for line in found] == ["float32", "fp16", "bf16"]
-    assert all(len(line["accuracies"]) == 2 for line in found)
-    full, *halves = found
+    settings = WireSettings(data=("digits",), epochs=1, batch=256, seeds=2)
+    result = half_precision(settings, lambda _: None)
+    assert [line["sent"] for line in result] == ["float32", "fp16", "bf16"]
+    assert all(len(line["accuracies"]) == 2 for line in result)
+    full, *halves = result
     for half in halves:
         assert half["from_parties"] < 0.6 * full["from_parties"]
         assert abs(half["accuracy"] - full["accuracy"]) < 0.05

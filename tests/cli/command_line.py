@@ -155,7 +155,7 @@ CONFIG = """\
 active:  {table: guest.csv, id: id, label: y, features: rest}
 passive:
   - {name: host, table: host.csv, id: id}
-align:   {method: clear}
+align:   {method: plaintext}
 model:   {bottom: mlp, top: linear}
 train:   {epochs: 20, batch: 64, lr: 0.05, seed: 0, test: 0.2, validation: 0.1}
 """

@@ -1,4 +1,4 @@
-"""`unlabel audit`: levels and exit status, what it asks the parties, and what a commit makes of it.
+"""`unlabel audit`: depths and exit status, what it asks the parties, and what a commit makes of it.
 
 Measures that train networks are left out here, where nothing is said about them; tests/audit has
 their tests, and `test_every_measure_is_taken_by_the_command` takes them all.
@@ -20,12 +20,13 @@ import pytest
 import torch
 from cli.command_line import contents, nothing_written, one_thread, unlabel
 from torch import Tensor
+from unlabel_bench.privacy.partner_view import Heard, heard_of
 
 from unlabel import Federation
 from unlabel.audit import MEASURES, compare
-from unlabel.audit.view import Heard, heard_of
 from unlabel.errors import ForgetError
-from unlabel.forget import ForgetSettings, service
+from unlabel.forget import ForgetSettings
+from unlabel.forget.slots import run_slot
 from unlabel.train import Training
 from unlabel.wire import LocalTransport, Message
 
@@ -69,7 +70,7 @@ def stage(run: Path, *labels: int, method: str = "hidden") -> Federation:
 
 def config_add(run: Path, text: str) -> None:
     """Add lines to a run's configuration."""
-    path = run / "config.yaml"
+    path = run / "run.yaml"
     path.write_text(path.read_text() + text)
 
 
@@ -85,7 +86,7 @@ def same(some: dict[str, Tensor], others: dict[str, Tensor]) -> bool:
     return some.keys() == others.keys() and all(torch.equal(some[n], others[n]) for n in some)
 
 
-# --- levels and exit status ------------------------------------------------------------------
+# --- depths and exit status ------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("quick")
@@ -93,15 +94,17 @@ def test_the_exit_status_says_whether_the_demanded_level_holds(run: Path) -> Non
     stage(run)
     done = unlabel("audit", run)
     assert done.code == 0
-    assert done.out.startswith("Level reached: top ('top' is demanded and holds). The active")
+    assert done.out.startswith("Depth reached: top ('top' is demanded and holds): the label holder")
+    assert "probable and not shown" in done.out  # nothing was retrained to compare with
+    assert "Guarantee: measured" in done.out
     assert "Not known: How far this is from a model that never saw the label" in done.err
     assert f"Next: unlabel commit {run}" in done.err.replace("\n", "")
-    deeper = unlabel("audit", run, "--demand", "deep")
-    assert (deeper.code, "'deep' is demanded and does not hold" in deeper.out) == (3, True)
+    deeper = unlabel("audit", run, "--demand", "bottoms")
+    assert (deeper.code, "'bottoms' is demanded and does not hold" in deeper.out) == (3, True)
     assert unlabel("audit", run, "--demand", "none").code == 0
-    config_add(run, "audit: {demand: deep}\n")
+    config_add(run, "audit: {demand: bottoms}\n")
     assert unlabel("audit", run).code == 3
-    assert unlabel("audit", run, "--demand", "output").code == 0
+    assert unlabel("audit", run, "--demand", "answers").code == 0
 
 
 @pytest.mark.usefixtures("quick")
@@ -109,7 +112,7 @@ def test_hiding_the_output_gets_as_far_as_the_output(run: Path) -> None:
     stage(run, method="mask")
     done = unlabel("audit", run, "--json")
     found = json.loads(done.out)
-    assert (done.code, found["level"], found["passed"]) == (3, "output", False)
+    assert (done.code, found["depth"], found["passed"]) == (3, "answers", False)
     rank = next(f for f in found["findings"] if f["measure"] == "rank")
     assert rank["ruling"] == "fail"
 
@@ -151,8 +154,8 @@ def test_retrained_models_are_kept_and_used_again(
 
     monkeypatch.setattr(Training, "run", refuse)
     for flags in (("--retrained", "1"), ()):
-        again = unlabel(*words, *flags).json
-        assert again["measures"] == first["measures"]
+        second = unlabel(*words, *flags).json
+        assert second["measures"] == first["measures"]
     with pytest.raises(AssertionError, match="second training"):
         unlabel("audit", run, "--retrained", "2")
     file.write_bytes(file.read_bytes()[:1000])
@@ -230,7 +233,7 @@ def test_the_audit_asks_the_same_whatever_was_forgotten(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nothing(other: Path) -> None:
-        service.dummy(Federation.open(other))
+        run_slot(Federation.open(other), (), ForgetSettings())
 
     def commit(other: Path) -> None:
         unlabel("commit", other, "--force")
@@ -304,7 +307,7 @@ def test_a_request_can_be_dropped_after_its_audit(run: Path, method: str) -> Non
 @pytest.mark.usefixtures("quick")
 def test_a_method_that_moves_the_bottoms_shows_which_rows(run: Path) -> None:
     verdict = stage(run, method="deep").audit()
-    assert verdict.mode == "deep"
+    assert verdict.visibility == "open"
     attacks = verdict.privacy.attacks
     assert attacks is not None
     assert [each.name.split(":")[0] for each in attacks] == [
@@ -328,45 +331,45 @@ def last_commit(run: Path) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("quick")
 def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Path) -> None:
-    config_add(run, "audit: {demand: deep}\n")
+    config_add(run, "audit: {demand: bottoms}\n")
     stage(run)
     assert unlabel("audit", run).code == 3
     with nothing_written(run):
         sentence = unlabel("commit", run).sentence
-    assert sentence.startswith("The audit found level 'top' and 'deep' is demanded;")
+    assert sentence.startswith("The audit found depth 'top' and 'bottoms' is demanded;")
     # A modest wish on the command line does not lower what the run demands.
-    assert unlabel("audit", run, "--demand", "output").code == 0
-    assert "'deep' is demanded" in unlabel("commit", run).sentence
+    assert unlabel("audit", run, "--demand", "answers").code == 0
+    assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("commit", run, "--force").code == 0
-    assert last_commit(run)["audit"] == {"level": "top", "demanded": "deep", "forced": True}
+    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "bottoms", "forced": True}
     passive = Federation.open(run).ledger()["passive-1"]
     assert not any("audit" in entry.note for entry in passive)
     assert unlabel("keys", "auditor", "--out", "keys").code == 0
     assert unlabel("certificate", run, "--auditor-key", "keys/auditor.pub").code == 0
     words = (run / "certificate.json", "--run", run, "--annex-key", "keys/auditor.key", "--json")
     found = unlabel("verify", *words).json
-    assert (found["annex"]["forced"], found["annex"]["level"]) == (True, "top")
+    assert (found["annex"]["forced"], found["annex"]["depth"]) == (True, "top")
     assert found["annex"]["audit"]["passed"] is True  # of the last audit, by its own demand
 
 
 @pytest.mark.usefixtures("quick")
 def test_a_deeper_wish_on_the_command_line_counts_too(run: Path) -> None:
     stage(run)
-    assert unlabel("audit", run, "--demand", "deep").code == 3
-    assert "'deep' is demanded" in unlabel("commit", run).sentence
+    assert unlabel("audit", run, "--demand", "bottoms").code == 3
+    assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("audit", run).code == 0
     assert unlabel("commit", run).code == 0
-    assert last_commit(run)["audit"] == {"level": "top", "demanded": "top", "forced": False}
+    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "top", "forced": False}
 
 
 @pytest.mark.usefixtures("quick")
 def test_an_audit_of_an_older_request_does_not_count(run: Path) -> None:
     stage(run)
-    assert unlabel("audit", run, "--demand", "deep").code == 3
+    assert unlabel("audit", run, "--demand", "bottoms").code == 3
     assert unlabel("rollback", run).code == 0
     stage(run, 4)
     assert unlabel("commit", run).code == 0
-    assert last_commit(run)["audit"] == {"level": None, "forced": False}
+    assert last_commit(run)["audit"] == {"depth": None, "forced": False}
 
 
 @pytest.mark.usefixtures("quick")
@@ -378,14 +381,14 @@ def test_a_damaged_audit_is_named_at_commit(run: Path) -> None:
         text[: len(text) // 2],
         "[]",
         "\x00",
-        text.replace('"level": "top",\n "demanded"', '"level": "total",\n "demanded"'),
+        text.replace('"depth": "top",\n "demanded"', '"depth": "total",\n "demanded"'),
         text.replace('"demanded"', '"demandet"'),
     ):
         assert damaged != text
         (run / AUDIT).write_text(damaged)
         with nothing_written(run):
             sentence = unlabel("commit", run).sentence
-        assert sentence.endswith("active/audit.json' cannot be read; run `unlabel audit` again.")
+        assert "active/audit.json' is not what `unlabel audit` writes" in sentence
     assert unlabel("audit", run).code == 0
     assert unlabel("commit", run).code == 0
 
@@ -397,8 +400,9 @@ def test_there_must_be_something_to_audit(run: Path) -> None:
     with nothing_written(run):
         nothing = "There is nothing to audit. No request is staged; run `unlabel forget` first."
         assert unlabel("audit", run).sentence == nothing
+        assert unlabel("audit", run, "--demand", "").sentence
         assert unlabel("audit", run, "--demand", "tpo").sentence.endswith(
-            "Did you mean 'top'? Known: deep, none, output, top."
+            "Did you mean 'top'? Known: answers, bottoms, none, top."
         )
         assert unlabel("audit", run, "--retrained", "-1").code == 2
     stage(run, method="renormalise").undecided.rollback()  # type: ignore[union-attr]
@@ -412,7 +416,7 @@ def test_there_must_be_something_to_audit(run: Path) -> None:
 
 def test_a_federation_in_no_folder_is_audited_like_any_other() -> None:
     federation = Federation.local("digits", parties=2, model="mlp", epochs=1)
-    with pytest.raises(ForgetError, match="There is nothing to audit"):
+    with pytest.raises(ForgetError):
         federation.audit()
     federation.train()
     outcome = federation.forget([3])

@@ -63,7 +63,7 @@ def refused(*words: object) -> str:
         (("--device", "cpu:x"), "Expected `device` like cpu or cuda:0 but got 'cpu:x'."),
         (("--epochs", "0"), "Expected `epochs` to be auto or at least 1 but got 0."),
         (("--batch", "1"), "Expected `batch` to be at least 2 but got 1."),
-        (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000; set a"),
+        (("--batch", "5000"), "`batch` to be at most the 1166 training rows but got 5000"),
         (("--lr", "-1"), "Expected `lr` to be a number above 0 but got -1.0."),
         (("--lr", "nan"), "Expected `lr` to be a number above 0 but got nan."),
         (("--seed", "-1"), "Expected `seed` to be 0 or more but got -1."),
@@ -72,8 +72,8 @@ def refused(*words: object) -> str:
         (("--validation", "0.999"), "lower `test` and `validation`"),
         (("--test", "0.0001"), "No test rows are left; raise `test` or bring more data."),
         (("--validation", "0", "--patience", "2"), "Expected `validation` above 0 where"),
-        (("--parties", "0"), "Expected 1 to 8 passive parties but got 0; change `parties`."),
-        (("--parties", "9"), "Expected 1 to 8 passive parties but got 9; change `parties`."),
+        (("--parties", "0"), "Expected 1 to 8 passive parties but got 0."),
+        (("--parties", "9"), "Expected 1 to 8 passive parties but got 9."),
         (("--parties", "-1"), "Expected 1 to 8 passive parties but got -1"),
         (("--parties", "1,1,1,1,1,1,1,1,1"), "Expected 1 to 8 passive parties but got 9"),
         (("--parties", "5,5"), "add up to at most 8, the width of the features, but got [5, 5]."),
@@ -125,7 +125,7 @@ def test_data_that_is_not_here_says_how_to_get_it() -> None:
     assert "`--folder`" in sentence
     assert "Unknown dataset 'mnits'. Did you mean 'mnist'?" in refused("data", "fetch", "mnits")
     sentence = refused("data", "fetch", "cifar100")
-    assert "CIFAR-100 cannot be fetched: download the 'CIFAR-100 binary version'" in sentence
+    assert "'cifar100' cannot be fetched: download the 'CIFAR-100 binary version'" in sentence
     assert "`--folder`" in sentence
 
 
@@ -295,7 +295,7 @@ def test_a_table_that_cannot_be_read_is_named(
         ),
         (
             {"passive": [{"name": f"h{i}", "table": "host.csv"} for i in range(9)]},
-            "Expected at most 8 passive parties, got 9.",
+            "Expected 1 to 8 passive parties but got 9.",
         ),
     ],
 )
@@ -352,7 +352,7 @@ def top_of_two(inputs):
         (("--model", "bad_models:rank_four"), "expected embeddings of shape [rows, width] for 2"),
         (("--model", "bad_models:rank_four"), "but got [2, 4, 8, 4]."),
         (("--model", "bad_models:number"), "returned int; expected a torch.nn.Module."),
-        (("--model", "bad_models:no_weights"), "no weights to train: it would send raw features."),
+        (("--model", "bad_models:no_weights"), "no weights to train and would send raw features."),
         (("--model", "bad_models:wants_more"), "cannot be called with shape: wants_more() missing"),
         (("--model", "bad_models:breaks"), "cannot be called with shape: KeyError: 'depth'."),
         (("--model", "bad_models:other_width"), "it fails on rows of shape [1, 8, 4] ("),
@@ -430,7 +430,7 @@ def test_overwrite_deletes_nothing_that_no_run_has_written(run: Path, name: str)
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("years of work")
     assert "so it is not overwritten" in refused("train", *QUICK, "--out", "run", "--overwrite")
-    (run / "config.yaml").unlink()
+    (run / "run.yaml").unlink()
     assert "so it is not overwritten" in refused("train", *QUICK, "--out", "run", "--overwrite")
 
 
@@ -464,7 +464,7 @@ def test_resume_with_another_setting_names_it(
 def test_a_folder_that_is_no_run_is_not_evaluated() -> None:
     Path("empty").mkdir()
     for folder in ("empty", "nowhere"):
-        expected = f"'{folder}' is not a run folder: it has no config.yaml."
+        expected = f"'{folder}' is not a run folder: it has no run.yaml."
         assert refused("evaluate", folder) == expected
         assert refused("predict", folder) == expected
 
@@ -608,7 +608,7 @@ def test_weights_that_do_not_fit_a_changed_model_are_named_by_file(
 @pytest.mark.parametrize("place", ["/proc/unlabel-run", "/sys/unlabel-run"])
 def test_a_place_that_cannot_be_written_is_named(place: str) -> None:
     sentence = refused("train", *QUICK, "--out", place)
-    assert f"Cannot write '{place}/config.yaml': " in sentence
+    assert f"Cannot write '{place}/run.yaml': " in sentence
     assert "free some room or choose another folder." in sentence
     assert not Path(place).exists()
 
@@ -709,12 +709,12 @@ def test_features_that_changed_since_training_are_noticed(tmp_path: Path) -> Non
     ("old", "new"), [("optimiser: sgd", "optimiser: adam"), ("lr: 0.05", "lr: 0.5")]
 )
 def test_a_run_whose_settings_were_edited_is_refused(run: Path, old: str, new: str) -> None:
-    path = run / "config.yaml"
+    path = run / "run.yaml"
     path.write_text(path.read_text().replace(old, new))
     name, _, value = new.partition(": ")
     sentence = refused("evaluate", "run")
     assert f"was trained with {name} = " in sentence
-    assert f"config.yaml now says {value}; put it back." in sentence
+    assert f"run.yaml now says {value}; put it back." in sentence
 
 
 def test_a_policy_below_the_batch_is_named_before_anything_is_written() -> None:
@@ -775,7 +775,7 @@ def head(inputs, labels):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--model", "odd_models:unused"), "cannot be trained: a step of training fails"),
+        (("--model", "odd_models:unused"), "a step of training fails"),
         (("--model", "odd_models:extra"), "is not a tensor and could not be kept"),
         (("--model", "mlp", "--top", "odd_models:head"), "passes no gradients on"),
     ],

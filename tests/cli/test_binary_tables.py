@@ -19,7 +19,7 @@ CONFIG = """\
 active:  {table: bank.csv, label: repaid}
 passive:
   - {name: shop, table: shop.csv, missing: flag}
-align:   {method: clear}
+align:   {method: plaintext}
 model:   {bottom: mlp}
 train:   {epochs: 15, batch: 16, lr: 0.1, weight_decay: 0, save_every: 15}
 """
@@ -95,8 +95,8 @@ def test_people_of_a_binary_table_are_forgotten_and_certified(
     # The partner is told how many, and never who or which category.
     certificate = Path("run/certificate.json").read_text()
     assert not any(word in certificate for word in (*listed, "judge"))
-    again = unlabel("forget", "run", *words).sentence
-    assert "was already forgotten" in again
+    second = unlabel("forget", "run", *words).sentence
+    assert "was already forgotten" in second
 
     # New people of the run's categories, and one of another.
     Path("bank_new.csv").write_text("id,age\nn1,40\nn2,41\n")

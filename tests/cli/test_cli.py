@@ -52,8 +52,8 @@ def test_the_first_training_is_good_repeatable_and_evaluates_to_the_same(tmp_pat
     assert list(found["per_label_accuracy"]) == list("0123456789")
     assert found["seconds"] > 0
     assert (found["parties"], found["run"], found["epochs"]) == (2, "runs/d", 15)
-    again = unlabel(*words.split(), "--overwrite", "--json").json
-    assert untimed(again) == untimed(found)
+    second = unlabel(*words.split(), "--overwrite", "--json").json
+    assert untimed(second) == untimed(found)
     with nothing_written(tmp_path):
         judged = unlabel("evaluate", "runs/d", "--json").json
     assert judged["accuracy"] == found["accuracy"]
@@ -83,9 +83,9 @@ def test_another_seed_gives_another_run() -> None:
 def test_a_run_that_ended_resumes_to_the_same_result() -> None:
     first = unlabel("train", *QUICK, "--out", "run", "--json").json
     for flags in (QUICK, ()):
-        again = unlabel("train", *flags, "--out", "run", "--resume", "--json")
-        assert again.json == first
-        assert "Resuming after epoch 1 of 1." in again.err
+        second = unlabel("train", *flags, "--out", "run", "--resume", "--json")
+        assert second.json == first
+        assert "Resuming after epoch 1 of 1." in second.err
     fresh = unlabel("train", *QUICK, "--out", "new", "--resume", "--json").json
     assert fresh["accuracy"] == first["accuracy"]  # there was nothing to resume
 
@@ -103,7 +103,7 @@ def test_flags_win_over_the_file() -> None:
     Path("mine.yaml").write_text("data: digits\nparties: 4\ntrain: {epochs: 3, batch: 32}\n")
     found = unlabel("train", "mine.yaml", "--epochs", "1", "--json").json
     assert (found["epochs"], found["parties"]) == (1, 4)
-    assert "batch: 32" in Path("runs/mine/config.yaml").read_text()
+    assert "batch: 32" in Path("runs/mine/run.yaml").read_text()
 
 
 # --- who holds what ------------------------------------------------------------------------
@@ -345,7 +345,7 @@ def test_features_may_be_named_one_by_one(tmp_path: Path) -> None:
     found = unlabel("train", "loans.yaml", "--epochs", "8", "--out", "run", "--json").json
     assert found["accuracy"] > 0.8
     assert _model_of(tmp_path, "host") == "mlp on rows of [1]"
-    assert "- mean_area\n  - mean_texture\n" in Path("run/config.yaml").read_text()
+    assert "- mean_area\n  - mean_texture\n" in Path("run/run.yaml").read_text()
 
 
 def test_columns_that_come_later_do_not_change_a_run(tmp_path: Path) -> None:
@@ -353,8 +353,8 @@ def test_columns_that_come_later_do_not_change_a_run(tmp_path: Path) -> None:
     found = unlabel("train", "loans.yaml", "--epochs", "1", "--out", "run", "--json").json
     tables.host.assign(more=1.0).to_csv("host.csv", index=False)
     assert unlabel("evaluate", "run", "--json").json["accuracy"] == found["accuracy"]
-    again = ("train", "loans.yaml", "--epochs", "1", "--out", "run", "--resume", "--json")
-    assert unlabel(*again).json == found
+    second = ("train", "loans.yaml", "--epochs", "1", "--out", "run", "--resume", "--json")
+    assert unlabel(*second).json == found
 
 
 def test_parquet_tables_give_what_csv_tables_give(tmp_path: Path) -> None:
@@ -364,8 +364,8 @@ def test_parquet_tables_give_what_csv_tables_give(tmp_path: Path) -> None:
     tables.guest.to_parquet("guest.parquet", index=False)
     tables.host.to_parquet("host.parquet", index=False)
     tables.config.write_text(tables.config.read_text().replace(".csv", ".parquet"))
-    again = unlabel("train", "loans.yaml", *words, "--out", "b").json
-    assert again["accuracy"] == found["accuracy"]
+    second = unlabel("train", "loans.yaml", *words, "--out", "b").json
+    assert second["accuracy"] == found["accuracy"]
     given = ("--table", "active=guest.parquet", "--table", "host=host.csv")
     assert unlabel("predict", "b", *given, "--json").json["rows"] == len(tables.common)
 
@@ -446,9 +446,9 @@ def test_the_demo_shows_that_two_know_more_than_one() -> None:
     judged = unlabel("evaluate", "runs/demo", "--json").json["per_label_accuracy"]
     assert judged[found["forgotten"]] == found["models"]["forgotten"]["forgotten"] == 0
     assert found["models"]["original"]["forgotten"] > 0.8
-    levels = {name: model["level"] for name, model in found["models"].items()}
-    assert (levels["original"], levels["mask"], levels["forgotten"]) == ("none", "output", "top")
-    assert levels["retrained"] is None
+    depths = {name: model["depth"] for name, model in found["models"].items()}
+    assert (depths["original"], depths["mask"], depths["forgotten"]) == ("none", "answers", "top")
+    assert depths["retrained"] is None
     # The papers are there, and an outsider finds the certificate in order.
     assert "<html" in Path(found["report"]).read_text()
     checked = unlabel("verify", found["certificate"], "--run", "runs/demo", "--json").json
@@ -467,7 +467,7 @@ def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
     unlabel("demo", "--out", "page")
     page = unlabel("demo", "--out", "page", "--picture", "page.svg")
     assert page.code == 0
-    for words in ("Together they know more", "page/report.html", "what it sent", "Level reached"):
+    for words in ("Together they know more", "page/report.html", "what it sent", "Depth reached"):
         assert words in page.out
     assert Path("page.svg").read_text().startswith("<svg")
 
@@ -480,8 +480,8 @@ def test_the_lists_of_datasets_and_benches_are_json_too() -> None:
     benches = {each["name"]: each for each in unlabel("bench", "list", "--json").json["benches"]}
     assert "repeats" in benches["split-overhead"]["settings"]
     assert "epochs" in benches["training"]["settings"]
-    for room, names in (("data", datasets), ("bench", benches)):
-        shown = unlabel(room, "list").out
+    for command, names in (("data", datasets), ("bench", benches)):
+        shown = unlabel(command, "list").out
         assert all(name in shown for name in names)
     fetched = unlabel("data", "fetch", "digits", "--json").json
     assert fetched == {"name": "digits", "path": "installed with unlabel"}

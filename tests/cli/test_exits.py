@@ -10,8 +10,6 @@ from cli.command_line import unlabel
 from unlabel.cli import exits
 from unlabel.errors import CertificateError, DataError, SettingsError, UnlabelError
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
-
 
 def test_a_status_says_how_a_command_ended(tmp_path: Path) -> None:
     assert unlabel("--version").code == exits.DONE
@@ -46,9 +44,3 @@ def test_an_interrupted_command_has_a_status_of_its_own(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("typer.echo", interrupted)
     assert unlabel("--version").code == exits.INTERRUPTED == 130
-
-
-def test_the_page_for_operators_lists_every_status() -> None:
-    text = PAGE.read_text(encoding="utf-8").split("## Exit statuses\n")[1].split("\n## ")[0]
-    told = [int(row.split("|")[1]) for row in text.splitlines() if row[2:3].isdigit()]
-    assert told == [exits.DONE, exits.ERROR, exits.USAGE, exits.NOT_PASSED, exits.INTERRUPTED]

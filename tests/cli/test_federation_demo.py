@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from cli.command_line import in_shell, nothing_written, unlabel
 
+from unlabel.config.loader import read_federation
 from unlabel.data import ACTIVE, read_table
-from unlabel.operate.example import TABLES, settings, write_tables
-from unlabel.operate.federationfile import read_federation
+from unlabel.remote.example import TABLES, settings, write_tables
 
 
 def test_each_table_has_people_of_its_own_and_an_order_of_its_own(tmp_path: Path) -> None:

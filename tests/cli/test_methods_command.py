@@ -13,7 +13,7 @@ def test_every_method_is_listed_with_what_it_needs_and_tells() -> None:
     assert [line["name"] for line in found] == METHODS.names()
     by_name = {line["name"]: line for line in found}
     assert by_name["ssd"]["needs"] == "all"
-    assert by_name["ssd"]["messages"] == ["Rewrite", "Tune", "Weigh"]
+    assert by_name["ssd"]["messages"] == ["AccumulateFisher", "BeginRequest", "TransformWeights"]
     assert by_name["ssd"]["settings"]["alpha"] == 10.0
     assert by_name["ssd"]["names_rows"]
     assert not by_name["renormalise"]["names_rows"]

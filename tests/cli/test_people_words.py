@@ -67,7 +67,7 @@ def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
     listed = re.search(r"people: (.*)", book)
     assert listed
     assert listed[1].startswith(", ".join(sorted(ids, key=listed[1].index)))
-    assert "audit: level -, forced no" in book
+    assert "audit: depth -, forced no" in book
     assert max(map(len, book.splitlines())) <= 80
 
 
@@ -126,8 +126,8 @@ def test_accuracy_after_a_request_is_that_of_labels_that_stay(run: Path) -> None
 
 
 def test_a_dry_run_speaks_in_words(run: Path) -> None:
-    for mode in ("hidden", "open"):
-        shown = unlabel("forget", run, "--label", "3", "--mode", mode, "--dry-run").out
+    for visibility in ("hidden", "open"):
+        shown = unlabel("forget", run, "--label", "3", "--visibility", visibility, "--dry-run").out
         assert re.search(r"│ labels +│ 3 ", shown)
         assert not re.search(r"[\[\]{}]|True|False|None", shown)
     assert re.search(r"│ samples +│ \d+ of the label, \d+ of others ", shown)
@@ -135,7 +135,7 @@ def test_a_dry_run_speaks_in_words(run: Path) -> None:
 
 def test_a_request_that_failed_is_said_without_markup(run: Path) -> None:
     # At rate 0 nothing is forgotten.
-    words = ("--mode", "open", "--set", "top_lr=0", "--set", "bottom_lr=0")
+    words = ("--visibility", "open", "--set", "top_lr=0", "--set", "bottom_lr=0")
     said = unlabel("forget", run, "--label", "3", *words).err
     assert "Not forgotten: " in said
     assert "[bold]" not in said

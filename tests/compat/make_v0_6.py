@@ -43,9 +43,9 @@ import pandas as pd
 import torch
 from cli.command_line import unlabel
 from safetensors.torch import load_file, save_file
+from unlabel.operate.neighbours import Neighbours
 
 from unlabel import __version__
-from unlabel.operate.neighbours import Neighbours
 from unlabel.party import PassiveParty
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.wire import Message, kind_of

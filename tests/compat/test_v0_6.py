@@ -18,6 +18,9 @@ from compat.places import MADE, PRINTED, put
 from safetensors.torch import load_file
 
 import unlabel as ul
+from unlabel.compat import ENGINE_CLASSES, depth_name, translate_policy
+from unlabel.remote.kit import Kit
+from unlabel.remote.rules import ALLOWED, RESOURCES
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -53,6 +56,8 @@ def expect_printed(found: dict[str, Any], printed: dict[str, Any]) -> None:
     for key, value in printed.items():
         if isinstance(value, dict):
             expect_printed(found[key], value)
+        elif key == "level":
+            assert found["depth"] == depth_name(value)
         elif key not in ("run", "certificate"):
             assert found[key] == value, key
 
@@ -191,7 +196,7 @@ def test_a_staged_request_is_audited_and_committed(place: Place) -> None:
     run, printed = place("staged"), PRINTED["staged"]
     found = verdict_of(unlabel("audit", run, "--json"))
     expect_verdict(found, printed["audit"], {"original", "forgotten", "mask"})
-    assert (found["state"], found["level"]) == ("staged", printed["audit"]["level"])
+    assert (found["state"], found["depth"]) == ("staged", printed["audit"]["level"])
     request = printed["status"]["parties"]["shop"]["staged"]
     assert unlabel("commit", run, "--json").json["request"] == request
     assert by_label(run)["silver"] == 0
@@ -295,8 +300,8 @@ def test_a_training_that_was_killed_ends_as_the_undisturbed_one(place: Place) ->
     # Another processor rounds otherwise, and the killed training began on the one of `stored`.
     if not differing(stored, whole):
         assert differing(resumed, whole) == []
-    again = unlabel("train", "--resume", "--out", run, "--json").json  # nothing is left to do
-    assert (again["epochs"], again["version"]) == (6, 6)
+    second = unlabel("train", "--resume", "--out", run, "--json").json  # nothing is left to do
+    assert (second["epochs"], second["version"]) == (6, 6)
     assert differing(final_weights(run), resumed) == []
     found = unlabel("evaluate", run, "--json").json["per_label_accuracy"]
     assert found == pytest.approx(PRINTED["halfway"]["evaluate"]["per_label_accuracy"], abs=0.13)
@@ -334,22 +339,47 @@ def test_a_kit_says_what_it_said(party: str, place: Place) -> None:
         assert found[key] == printed[key], key
     expect_printed(found["rules"], printed["rules"])
     if party == "shop":
-        assert set(printed["policy"]["serves"]) <= set(found["policy"]["serves"])
+        served = translate_policy(printed["policy"])["serves"]
+        assert set(served) <= set(found["policy"]["serves"])
 
 
-def test_the_engine_finds_the_classes_that_kits_name() -> None:
-    named: set[str] = set()
-    for path in (MADE / "kits").rglob("*.json"):
-        named |= set(re.findall(r"unlabel(?:\.\w+)+", path.read_text()))
-    assert "unlabel.operate.bridge.ActiveBridge" in named
-    for name in named:
-        module, _, last = name.rpartition(".")
-        if importlib.util.find_spec(name.split(".")[0]) and last[0].isupper():
-            spec = importlib.util.find_spec(module)
-            assert spec is not None, name
-            assert spec.origin is not None, name
-            tree = ast.parse(Path(spec.origin).read_text())  # importing it needs the engine
-            assert last in {each.name for each in tree.body if isinstance(each, ast.ClassDef)}, name
+@pytest.mark.parametrize("party", ["active", "shop"])
+def test_a_kit_names_the_present_classes_once_it_is_started(party: str, place: Place) -> None:
+    kit = Kit.read(place("kits") / party)
+    path = kit.engine / "local" / RESOURCES
+    before = json.loads(path.read_bytes())
+    assert set(before["class_allow_list"]) & set(ENGINE_CLASSES)
+    role = "server" if kit.is_active else "client"
+    with kit.lock():
+        after = json.loads(path.read_bytes())
+    assert after["class_allow_list"] == list(ALLOWED[role])
+    assert after["class_list_enforcement_mode"] == "enforce"
+    for name in after["class_allow_list"]:
+        assert importlib.util.find_spec(name.split(".")[0]) is None or is_defined(name)
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["unlabel.operate.bridge.OtherBridge", "unlabel.operate.ActiveBridge", "operate.bridge"],
+)
+def test_no_other_class_of_an_old_kit_is_translated(other: str, place: Place) -> None:
+    kit = Kit.read(place("kits") / "shop")
+    path = kit.engine / "local" / RESOURCES
+    content = json.loads(path.read_bytes())
+    content["class_allow_list"] = [other]
+    path.write_text(json.dumps(content))
+    with kit.lock():
+        assert json.loads(path.read_bytes()) == content
+
+
+def is_defined(name: str) -> bool:
+    """Return whether a class is where its name says, without importing what needs the engine."""
+    module, _, last = name.rpartition(".")
+    spec = importlib.util.find_spec(module)
+    assert spec is not None, name
+    assert spec.origin is not None, name
+    tree = ast.parse(Path(spec.origin).read_text())
+    return last in {each.name for each in tree.body if isinstance(each, ast.ClassDef)}
 
 
 def test_a_kit_that_never_started_says_what_to_do(place: Place) -> None:
@@ -371,7 +401,7 @@ def test_a_kit_that_does_not_run_says_what_to_do(place: Place) -> None:
 
 
 def test_a_kit_is_certified_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("unlabel.operate.certificates.KEY_BITS", 2048)  # quicker
+    monkeypatch.setattr("unlabel.remote.certificates.KEY_BITS", 2048)  # quicker
     kits = place("kits")
     shop, asked, made = kits / "shop", kits.parent / "shop.csr", kits.parent / "shop.pem"
     problem = unlabel("federation", "show", shop, "--json").json["problem"]

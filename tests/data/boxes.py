@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unlabel.data.meshes import Mesh, parse_off
+from unlabel_bench.meshes import Mesh, parse_off
 
 #: Each side of a cube as a polygon of four corners of (x, y, z) in 0..1, numbered 4x + 2y + z.
 SIDES = ((0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3))

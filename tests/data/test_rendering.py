@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from data.boxes import box
+from unlabel_bench.meshes import Mesh
+from unlabel_bench.rendering import AMBIENT, RAYS, camera, normalise, render_views
 
-from unlabel.data.meshes import Mesh
-from unlabel.data.rendering import AMBIENT, RAYS, camera, normalise, render_views
 from unlabel.errors import DataError
 
 Array = npt.NDArray[Any]
@@ -147,7 +147,7 @@ def test_the_centroid_is_that_of_the_surface_and_unused_vertices_do_not_count() 
     "points", [[[0, 0, 0], [1, 1, 1], [2, 2, 2]], [[0, 0, 0], [1e200, 0, 0], [0, 1e200, 0]]]
 )
 def test_a_mesh_without_a_surface_is_refused(points: list[list[float]]) -> None:
-    with pytest.raises(DataError, match="The flat one: expected triangles with an area"):
+    with pytest.raises(DataError, match="The flat one"):
         render_views(
             Mesh(np.array(points, dtype=float), np.array([[0, 1, 2]])), 2, 8, "The flat one"
         )

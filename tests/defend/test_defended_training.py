@@ -11,11 +11,13 @@ import torch
 from federations import small_holdings
 
 from unlabel import Federation, RunConfig
-from unlabel.configfile import dump_config, parse_config, read_yaml
-from unlabel.defend import DefendSettings, Gaussian, Quantise
+from unlabel.config import DefendSettings
+from unlabel.config.loader import dump, parse_run, read_yaml
+from unlabel.defend import Gaussian, Quantise
+from unlabel.defend.defence import defences_of
 from unlabel.errors import SettingsError
 from unlabel.party import ActiveParty, PassiveParty
-from unlabel.train import Holdings, PassiveTable, Training, assemble
+from unlabel.train import Holdings, Training, assemble
 from unlabel.wire import Embeddings, Gradients, Recorder
 
 DIGITS = {"parties": 2, "model": "mlp", "epochs": 6, "validation": 0.0, "seed": 3}
@@ -106,10 +108,10 @@ def test_a_federation_learns_and_forgets_with_a_mild_defence(defend: DefendSetti
     federation.train()
     assert federation.evaluate().accuracy > 0.85
     outcome = federation.forget([0])
-    gone, stays = outcome.result.forgotten_accuracy.after, outcome.result.retained_accuracy.after
+    deleted, stays = outcome.result.forgotten_accuracy.after, outcome.result.retained_accuracy.after
     outcome.rollback()
-    assert gone is not None
-    assert gone < 0.1
+    assert deleted is not None
+    assert deleted < 0.1
     assert stays is not None
     assert stays > 0.8
 
@@ -137,32 +139,30 @@ TABLES: dict[str, Any] = {
 
 
 def test_a_passive_party_may_choose_its_own_defences() -> None:
-    config = parse_config(TABLES, "text")
-    assert config.defences_of("shop") == (Quantise(8),)
-    assert config.defences_of("post") == (Gaussian(2.0, 0.5),)
-    assert config.defences_of("mill") == ()
-    assert config.defences_of("active") == (Gaussian(),)
+    config = parse_run(TABLES, "text")
+    assert defences_of(config, "shop") == (Quantise(8),)
+    assert defences_of(config, "post") == (Gaussian(2.0, 0.5),)
+    assert defences_of(config, "mill") == ()
+    assert defences_of(config, "active") == (Gaussian(),)
 
 
 def test_defences_are_kept_with_the_run(tmp_path: Path) -> None:
-    config = parse_config(TABLES, "text")
-    path = tmp_path / "config.yaml"
-    path.write_text(dump_config(config))
-    assert parse_config(read_yaml(path), "text") == config
-    assert "defend" not in dump_config(RunConfig(data="digits"))
+    config = parse_run(TABLES, "text")
+    path = tmp_path / "run.yaml"
+    path.write_text(dump(config))
+    assert parse_run(read_yaml(path), "text") == config
+    assert "defend" not in dump(RunConfig(data="digits"))
     folder = tmp_path / "run"
     defend = DefendSettings(gradients=["top-k:keep=0.5"])
     Federation.local("digits", folder=folder, defend=defend, epochs=1, model="mlp").train()
     opened = Federation.open(folder)
-    assert opened.active.filters.each == opened.config.defences_of("active")
+    assert opened.active.filters.each == defences_of(opened.config, "active")
     assert opened.config.defend == defend
 
 
 @pytest.mark.parametrize(
     ("raw", "sentence"),
     [
-        ({"gradients": ["gausian"]}, "`defend.gradients` cannot be gausian: Unknown defence"),
-        ({"embeddings": ["top-k"]}, "`defend.embeddings` cannot be top-k: Expected a defence of"),
         ({"gradients": "top-k"}, "`defend.gradients` got 'top-k' but accepts a list."),
         ({"gradient": []}, "Unknown setting under `defend` 'gradient'. Did you mean 'gradients'?"),
         ({"seed": -1}, "Expected `defend.seed` to be 0 or more but got -1."),
@@ -170,10 +170,26 @@ def test_defences_are_kept_with_the_run(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_named_with_its_field(raw: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SettingsError) as error:
-        parse_config({"data": "digits", "defend": raw}, "text")
+        parse_run({"data": "digits", "defend": raw}, "text")
     assert str(error.value).startswith(f"text: {sentence}")
 
 
-def test_a_mistake_in_a_party_of_its_own_is_named_too() -> None:
-    with pytest.raises(SettingsError, match=r"`passive\.defend` cannot be quantise:bits=99"):
-        PassiveTable("shop", Path("b.csv"), defend=["quantise:bits=99"])
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"defend": {"gradients": ["gausian"]}}, "`defend.gradients` cannot be gausian: Unknown"),
+        ({"defend": {"embeddings": ["top-k"]}}, "`defend.embeddings` cannot be top-k: Expected"),
+        (
+            {"passive": [{"name": "shop", "table": "b.csv", "defend": ["quantise:bits=99"]}]},
+            "`passive.defend` cannot be quantise:bits=99",
+        ),
+    ],
+)
+def test_what_is_no_defence_is_refused_before_anything_is_read_or_written(
+    tmp_path: Path, changes: dict[str, Any], sentence: str
+) -> None:
+    config = parse_run({**TABLES, **changes}, "text")
+    with pytest.raises(SettingsError) as error:
+        Federation.create(config, tmp_path / "run")
+    assert str(error.value).startswith(sentence)
+    assert not (tmp_path / "run").exists()

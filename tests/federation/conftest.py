@@ -10,29 +10,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from federation.course import Course, homes_of, local_config, run_course
 from federation.recording_proxy import RecordingProxy
-from federation.simulated import SimulatedCourier
-from federation.small_houses import (
-    PARTIES,
-    PASSIVE,
-    Course,
-    homes_of,
-    local_config,
-    make_kits,
-    run_course,
-    write_tables,
-)
+from federation.simulated import SimulatedJobClient
+from small_parties import PARTIES, PASSIVE, animals, provisioned, small_keys, write_tables
 
 from unlabel import Federation
-from unlabel.align.psi import watch_nothing
 from unlabel.data import ACTIVE
 from unlabel.link import links_folder
-from unlabel.operate import rules
-from unlabel.operate.connect import _opened, keep_table
-from unlabel.operate.house import open_house
-from unlabel.operate.kit import Kit
-from unlabel.operate.neighbours import Neighbours, free_port
-from unlabel.operate.office import Office
+from unlabel.progress import watch_nothing
+from unlabel.remote import rules
+from unlabel.remote.connect import keep_table, open_federation
+from unlabel.remote.kit import Kit
+from unlabel.remote.local_cluster import LocalCluster, free_port
+from unlabel.remote.party_home import open_party
+from unlabel.remote.party_server import PartyServer
+
+__all__ = ["small_keys"]  # a fixture for every test here
 
 
 @dataclass(frozen=True)
@@ -44,7 +38,7 @@ class Running:
 
     kits: dict[str, Path]
     tables: dict[str, Path]
-    neighbours: Neighbours
+    cluster: LocalCluster
     tap: RecordingProxy
     port: int
 
@@ -58,12 +52,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def running(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, Path]) -> Iterator[Running]:
     port = free_port()
     with RecordingProxy(port) as tap:
-        kits = make_kits(tmp_path_factory.mktemp("provisioned"), tap.port)
+        kits = provisioned(tmp_path_factory.mktemp("provisioned"), animals(port=tap.port), seed=0)
         # All parties go by the kits, and so through the tap; the server alone is behind it.
         move_server(kits[ACTIVE], port)
         lift_rules(kits[ACTIVE])
-        with Neighbours(kits, tables) as neighbours:
-            yield Running(kits, tables, neighbours, tap, port)
+        with LocalCluster(kits, tables) as cluster:
+            yield Running(kits, tables, cluster, tap, port)
 
 
 def move_server(kit: Path, port: int) -> None:
@@ -144,7 +138,7 @@ def local_messages(encoded_run: tuple[Course, list[bytes]]) -> list[bytes]:
 def simulated_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Course:
     """What it makes of parties in this process that are asked through the engine's simulator."""
     folder = tmp_path_factory.mktemp("simulated")
-    kits = make_kits(folder, free_port())
+    kits = provisioned(folder, animals(port=free_port()), seed=0)
     links = links_folder(folder, "passive-1")
     active = Kit.open(kits[ACTIVE])
     keep_table(active, tables[ACTIVE])
@@ -152,11 +146,11 @@ def simulated_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathF
         for name in PASSIVE:
             kit = Kit.open(kits[name])
             kit.prepare()
-            office = Office(open_house(kit, tables[name]).party, links, name)
-            ending.callback(office.close)
-            threading.Thread(target=office.serve, daemon=True).start()
-        courier = SimulatedCourier(folder, links, PASSIVE)
-        ending.callback(courier.close)
+            server = PartyServer(open_party(kit, tables[name]).party, links, name)
+            ending.callback(server.close)
+            threading.Thread(target=server.serve, daemon=True).start()
+        job_client = SimulatedJobClient(folder, links, PASSIVE)
+        ending.callback(job_client.close)
         config = active.run_config(tables[ACTIVE])
-        federation = _opened(active, config, courier, print, watch_nothing)
+        federation = open_federation(active, config, job_client, watch_nothing)
         return run_course(federation, homes_of(kits))

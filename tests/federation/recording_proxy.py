@@ -34,15 +34,15 @@ class RecordingProxy:
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # closed
             while True:
-                near, _ = self._listener.accept()
+                client, _ = self._listener.accept()
                 try:
-                    far = socket.create_connection(("127.0.0.1", self._target), timeout=10)
-                    far.settimeout(None)
+                    server = socket.create_connection(("127.0.0.1", self._target), timeout=10)
+                    server.settimeout(None)
                 except OSError:  # nobody listens there yet
-                    near.close()
+                    client.close()
                     continue
-                self._ends += [near, far]
-                for source, sink in ((near, far), (far, near)):
+                self._ends += [client, server]
+                for source, sink in ((client, server), (server, client)):
                     stream = bytearray()
                     self._streams.append(stream)
                     passing = threading.Thread(target=_pass, args=(source, sink, stream))

@@ -19,15 +19,15 @@ from typing import IO, Any
 import psutil
 
 from unlabel.link import LINKS
-from unlabel.operate.courier import Courier
-from unlabel.operate.engine import end
+from unlabel.remote.engine import end
+from unlabel.remote.job_client import JobClient
 
 #: What the simulator calls every job.
 SIMULATED = "simulate_job"
 
 
 class SimulatedSession:
-    """What a courier asks of the engine, with a simulation behind it."""
+    """What a job_client asks of the engine, with a simulation behind it."""
 
     def __init__(self, folder: Path, links: Path, parties: Sequence[str]) -> None:
         self._folder = folder
@@ -46,8 +46,8 @@ class SimulatedSession:
 
     def get_job_status(self, job: str) -> str:
         """Return whether the simulation runs."""
-        gone = self._process is None or self._process.poll() is not None
-        return "FINISHED" if gone else "RUNNING"
+        ended = self._process is None or self._process.poll() is not None
+        return "FINISHED" if ended else "RUNNING"
 
     def submit_job(self, path: str) -> str:
         """Run the job, in a process of its own."""
@@ -78,8 +78,8 @@ class SimulatedSession:
                 self._process.wait()
 
 
-class SimulatedCourier(Courier):
-    """A courier whose jobs are simulations."""
+class SimulatedJobClient(JobClient):
+    """A job_client whose jobs are simulations."""
 
     def __init__(self, folder: Path, links: Path, parties: Sequence[str]) -> None:
         super().__init__(folder, links, parties, timeout=60.0)
@@ -94,7 +94,7 @@ def simulate(workspace: str, parties: list[str], said: IO[str] = sys.stderr) -> 
     """Run the job to its end."""
     from nvflare.recipe import SimEnv
 
-    from unlabel.operate.job import recipe
+    from unlabel.remote.job import recipe
 
     recipe(len(parties)).execute(SimEnv(clients=parties, workspace_root=workspace))
     print("The simulation has ended.", file=said)

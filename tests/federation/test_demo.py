@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from unlabel.data import ACTIVE
-from unlabel.operate.kit import Kit
+from unlabel.remote.kit import Kit
 from unlabel.signing import Signer
 
 #: What the issue allows, and a share for a machine that does other things too.
@@ -51,7 +51,7 @@ def test_the_demonstration_ends_in_a_certificate_of_all_three(tmp_path: Path) ->
     assert start(tmp_path).wait(timeout=SECONDS) == 0, (tmp_path / "said").read_text()
     found = json.loads((tmp_path / "result").read_bytes())
     assert found["signed"] == [ACTIVE, "left", "right"]
-    assert found["level"] in ("top", "deep")
+    assert found["depth"] in ("top", "bottoms")
     assert (tmp_path / found["report"]).read_text().startswith("<!doctype html>")
     # The keys that it was checked with are the parties' own, not those in the certificate.
     trust = yaml.safe_load((tmp_path / found["keys"]).read_text())["trust"]

@@ -22,8 +22,8 @@ from safetensors.torch import load_file
 from sklearn.datasets import load_digits
 
 from unlabel.data import ACTIVE
-from unlabel.operate.kit import Kit
-from unlabel.operate.neighbours import Neighbours, free_port
+from unlabel.remote.kit import Kit
+from unlabel.remote.local_cluster import LocalCluster, free_port
 from unlabel.signing import Signer
 
 # The engine's own code warns of its future; that is not for us to mend.
@@ -118,7 +118,7 @@ def test_two_files_and_a_few_lines_end_in_a_certificate(tmp_path: Path) -> None:
     def at_guest(verb: str, *words: object) -> Outcome:
         return unlabel(verb, "--federation", kits[ACTIVE], *words)
 
-    with Neighbours(kits, files) as parties:
+    with LocalCluster(kits, files) as parties:
         trained = at_guest("train", "--json").json
         assert trained["accuracy"] > 0.9
         assert trained["party_names"] == ["host"]

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from operate.hand_kits import settings_of
+from small_parties import provisioned
 
-from unlabel.operate.engine import Engine
-from unlabel.operate.job import JOB, recipe, write_job
-from unlabel.operate.kit import LEAD, Kit
-from unlabel.operate.provision import provision
+from unlabel.remote.engine import Engine
+from unlabel.remote.job import JOB, recipe, write_job
+from unlabel.remote.kit import LEAD, Kit
+from unlabel.remote.local_cluster import free_port
 
 # Of a library that the engine calls in an old way; as an error it would cut the engine's line.
 pytestmark = pytest.mark.filterwarnings("ignore:ssl_context is deprecated:DeprecationWarning")
@@ -34,7 +34,7 @@ SOON = 45.0
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Engines:
     """Engines that run, and the session of the user who starts jobs."""
 
     kits: Path
@@ -47,12 +47,6 @@ class Meeting:
         return "\n".join(path.read_text(errors="replace") for path in files)
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("localhost", 0))
-        return int(found.getsockname()[1])
-
-
 def wait_for(what: Callable[[], bool]) -> bool:
     end = time.monotonic() + SOON
     while not what():
@@ -63,27 +57,25 @@ def wait_for(what: Callable[[], bool]) -> bool:
 
 
 @contextlib.contextmanager
-def engine_of(kit: Kit, name: str) -> Iterator[None]:
+def engine_of(kit: Kit) -> Iterator[None]:
     kit.prepare()
-    role = "server" if kit.is_active else "client"
-    found = Engine(kit.engine, role, name, links=kit.links, log_file=kit.logs / "engine.log")
-    found.start()
+    engine = Engine(kit)
+    engine.start()
     try:
         yield
     finally:
-        found.stop()
+        engine.stop()
 
 
 @pytest.fixture(scope="module")
-def meeting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meeting]:
+def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     folder, port = tmp_path_factory.mktemp("live"), free_port()
-    settings_of(folder, TEXT.replace("PORT", str(port)))
-    provision(folder / "federation.yaml", folder / "kits")
+    provisioned(folder, TEXT.replace("PORT", str(port)))
     active, shop = Kit.open(folder / "kits" / "active"), Kit.open(folder / "kits" / "shop")
     loosen(active.engine / "local")
-    with engine_of(active, "active"), engine_of(shop, "shop"):
+    with engine_of(active), engine_of(shop):
         session: list[Any] = []
         failures: list[Exception] = []
 
@@ -97,7 +89,7 @@ def meeting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Meeting]:
                 return False
 
         assert wait_for(joined), failures[-1:]
-        yield Meeting(folder / "kits", port, session[0])
+        yield Engines(folder / "kits", port, session[0])
         with contextlib.suppress(Exception):
             session[0].close()
 
@@ -115,90 +107,89 @@ def names(session: Any) -> set[str]:
     return {client.name for client in session.get_connected_client_list()}
 
 
-def submit(meeting: Meeting, job: Path) -> dict[str, Any]:
+def submit(engines: Engines, job: Path) -> dict[str, Any]:
     """Submit a job, wait for its end and return what the engine knows of it."""
-    number = meeting.session.submit_job(str(job))
+    number = engines.session.submit_job(str(job))
 
     def ended() -> bool:
-        return str(meeting.session.get_job_meta(number)["status"]).startswith("FINISHED")
+        return str(engines.session.get_job_meta(number)["status"]).startswith("FINISHED")
 
     assert wait_for(ended)
-    found = meeting.session.get_job_meta(number)
+    found = engines.session.get_job_meta(number)
     assert isinstance(found, dict)
     return found
 
 
-def test_a_job_that_brings_code_is_refused_by_the_partner(meeting: Meeting, tmp_path: Path) -> None:
+def test_a_job_that_brings_code_is_refused_by_the_partner(engines: Engines, tmp_path: Path) -> None:
     recipe(1).export(str(tmp_path))
     assert list((tmp_path / JOB).rglob("*.py"))
-    found = submit(meeting, tmp_path / JOB)
+    found = submit(engines, tmp_path / JOB)
     assert found["job_deploy_detail"][0] == "server: OK"  # the active party's own engine took it
     assert "BYOC not permitted" in found["job_deploy_detail"][1]
     assert found["job_deploy_detail"][1].startswith("shop: ")
-    assert not list((meeting.kits / "shop" / "engine").rglob("*.py"))
+    assert not list((engines.kits / "shop" / "engine").rglob("*.py"))
 
 
 @pytest.mark.long
 def test_a_job_that_names_another_class_does_not_run_at_the_partner(
-    meeting: Meeting, tmp_path: Path
+    engines: Engines, tmp_path: Path
 ) -> None:
     job = write_job(tmp_path, 1)
     other = "nvflare.app_common.np.np_trainer.NPTrainer"
     for config in job.rglob("config_fed_client.json"):
         text = config.read_text()
-        assert "unlabel.operate.bridge.PassiveBridge" in text
-        config.write_text(text.replace("unlabel.operate.bridge.PassiveBridge", other))
-    assert submit(meeting, job)["status"] != "FINISHED:COMPLETED"
-    assert f"Component '{other}'" in meeting.log("shop")
-    assert "is not in allow_list" in meeting.log("shop")
+        assert "unlabel.remote.bridge.PassiveBridge" in text
+        config.write_text(text.replace("unlabel.remote.bridge.PassiveBridge", other))
+    assert submit(engines, job)["status"] != "FINISHED:COMPLETED"
+    assert f"Component '{other}'" in engines.log("shop")
+    assert "is not in allow_list" in engines.log("shop")
 
 
-def test_a_partners_site_is_not_ended_from_afar(meeting: Meeting) -> None:
-    said = meeting.session.api.do_command("shutdown client shop")
+def test_a_partners_site_is_not_ended_from_afar(engines: Engines) -> None:
+    said = engines.session.api.do_command("shutdown client shop")
     # The active party's own engine passed it on; the partner's refused.
     assert ["shop", f"user '{LEAD}' is not authorized for 'shutdown'"] in said["data"][0]["rows"]
-    assert "shop" in names(meeting.session)
+    assert "shop" in names(engines.session)
 
 
 @pytest.mark.parametrize("shows", ["nothing", "another authority's"])
 def test_who_has_no_certificate_of_ours_gets_no_word_in(
-    meeting: Meeting, tmp_path: Path, shows: str
+    engines: Engines, tmp_path: Path, shows: str
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(meeting.kits / "shop/engine/startup/rootCA.pem")
+    context.load_verify_locations(engines.kits / "shop/engine/startup/rootCA.pem")
     if shows != "nothing":
-        settings_of(tmp_path, TEXT.replace("PORT", str(meeting.port)))
-        provision(tmp_path / "federation.yaml", tmp_path / "kits")
+        provisioned(tmp_path, TEXT.replace("PORT", str(engines.port)))
         startup = tmp_path / "kits/shop/engine/startup"
         context.load_cert_chain(startup / "client.crt", startup / "client.key")
     # The server ends the line, with a word of the protocol about certificates or with none.
     heard = b""
     with contextlib.suppress(ssl.SSLError, ConnectionError):
-        heard = greet(context, meeting.port)
+        heard = greet(context, engines.port)
     assert heard == b""
     good = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    startup = meeting.kits / "shop/engine/startup"
+    startup = engines.kits / "shop/engine/startup"
     good.load_verify_locations(startup / "rootCA.pem")
     good.load_cert_chain(startup / "client.crt", startup / "client.key")
-    assert greet(good, meeting.port).startswith(b"HTTP/")
+    assert greet(good, engines.port).startswith(b"HTTP/")
 
 
 def greet(context: ssl.SSLContext, port: int) -> bytes:
     with (
         socket.create_connection(("localhost", port), timeout=5) as plain,
-        context.wrap_socket(plain, server_hostname="localhost") as line,
+        context.wrap_socket(plain, server_hostname="localhost") as connection,
     ):
-        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        return line.recv(100)
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        return connection.recv(100)
 
 
-def test_a_party_cannot_come_in_under_anothers_name(meeting: Meeting, tmp_path: Path) -> None:
-    posing = Path(shutil.copytree(meeting.kits / "shop" / "engine", tmp_path / "kit" / "engine"))
+def test_a_party_cannot_come_in_under_anothers_name(engines: Engines, tmp_path: Path) -> None:
+    posing = Path(shutil.copytree(engines.kits / "shop" / "engine", tmp_path / "kit" / "engine"))
     for name in ("agreement.yaml", "party.yaml"):
-        shutil.copy(meeting.kits / "bank" / name, tmp_path / "kit" / name)
+        shutil.copy(engines.kits / "bank" / name, tmp_path / "kit" / name)
     config = posing / "startup" / "fed_client.json"
     config.write_text(config.read_text().replace('"shop"', '"bank"'))
-    with engine_of(Kit.read(tmp_path / "kit"), "bank"):
+    with engine_of(Kit.read(tmp_path / "kit")):
         refused = "authenticated as 'shop' but claimed endpoint 'bank'"
-        assert wait_for(lambda: refused in meeting.log("active"))
-        assert names(meeting.session) == {"shop"}
+        assert wait_for(lambda: refused in engines.log("active"))
+        assert names(engines.session) == {"shop"}

@@ -9,7 +9,7 @@ import pytest
 from cli.command_line import unlabel
 from compat.places import PRINTED, put
 
-from unlabel.operate.neighbours import Neighbours
+from unlabel.remote.local_cluster import LocalCluster
 
 #: It stands in the agreement of all parties, and so cannot be another one.
 PORT = 28617
@@ -28,17 +28,17 @@ def test_kits_of_0_6_start_and_forget_their_next_label(tmp_path: Path) -> None:
         pytest.skip("the certificates of these kits ended in 2036")
     kits = {name: folder / name for name in ("active", "shop")}
     tables = {"active": tmp_path / "tables" / "bank.csv", "shop": tmp_path / "tables" / "shop.csv"}
-    far = ("--federation", kits["active"], "--json")
+    at_active = ("--federation", kits["active"], "--json")
     printed = PRINTED["federation"]
-    with Neighbours(kits, tables):
-        found = unlabel("evaluate", *far).json
+    with LocalCluster(kits, tables):
+        found = unlabel("evaluate", *at_active).json
         assert found["forgotten_labels"] == ["silver"]
         assert found["per_label_accuracy"] == pytest.approx(
             printed["evaluate"]["per_label_accuracy"], abs=1e-6
         )
         gold = ("--label", "gold", "--any-public", "--commit")
-        assert unlabel("forget", *gold, *far).json["committed"]
-        status = unlabel("status", *far).json
+        assert unlabel("forget", *gold, *at_active).json["committed"]
+        status = unlabel("status", *at_active).json
     assert status["together"]
     assert status["forgotten_labels"] == ["gold", "silver"]
     for party, stood in printed["status"]["parties"].items():

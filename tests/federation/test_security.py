@@ -19,15 +19,16 @@ from typing import Any
 
 import pytest
 from federation.conftest import Running
-from federation.small_houses import LABELS, PASSIVE, ROWS, Course, person
+from federation.course import Course
+from small_parties import LABELS, PASSIVE, ROWS, person
 
+from unlabel.config.loader import dump, read_party
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError
-from unlabel.operate.certificates import Authority, certificate_bytes, key_bytes, make_key
-from unlabel.operate.engine import Engine
-from unlabel.operate.job import write_job
-from unlabel.operate.kit import LEAD, PARTY, Kit, member_identity
-from unlabel.operate.partyfile import read_party
+from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
+from unlabel.remote.engine import Engine
+from unlabel.remote.job import write_job
+from unlabel.remote.kit import LEAD, PARTY, Kit, identities
 
 #: What a client of the engine's HTTP transport says first.
 HELLO = (
@@ -188,7 +189,7 @@ def enters(port: int, context: ssl.SSLContext | None) -> bool:
 
 def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_path: Path) -> None:
     other, key = Authority.make("small"), make_key()
-    made = other.certify(member_identity("shop"), key.public_key(), 30)
+    made = other.certify(identities("shop", "localhost")[0], key.public_key(), 30)
     (tmp_path / "client.crt").write_bytes(certificate_bytes(made))
     (tmp_path / "client.key").write_bytes(key_bytes(key))
     (tmp_path / "root.pem").write_bytes(certificate_bytes(other.certificate))
@@ -207,7 +208,7 @@ def test_a_party_cannot_take_the_name_of_another(running: Running, tmp_path: Pat
     without_state = shutil.ignore_patterns("state")
     kit = Path(shutil.copytree(running.kits["shop"], tmp_path / "kit", ignore=without_state))
     party = kit / PARTY
-    party.write_text(replace(read_party(party), name="loan").dump(), encoding="utf-8")
+    party.write_text(dump(replace(read_party(party), name="loan")), encoding="utf-8")
     with pytest.raises(RunError, match="shop"):
         Kit.open(kit)
     # Nor does the engine take it in where somebody starts it without asking the kit.
@@ -215,9 +216,7 @@ def test_a_party_cannot_take_the_name_of_another(running: Running, tmp_path: Pat
     settings.write_text(settings.read_text().replace('"shop"', '"loan"'), encoding="utf-8")
     server = running.kits[ACTIVE] / "engine" / "log.txt"
     before = server.stat().st_size
-    engine = Engine(
-        kit / "engine", "client", "loan", links=tmp_path, log_file=tmp_path / "engine.log"
-    )
+    engine = Engine(Kit.read(kit))
     engine.start()
     try:
         words = "authenticated as 'shop' but claimed endpoint 'loan'"

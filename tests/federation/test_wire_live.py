@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from unlabel_bench.speed.wire import WireSettings
+from unlabel_bench.speed.wire import measure as run
 
-from unlabel.bench.wire import WireSettings, run
-from unlabel.operate.rules import ALLOWED
+from unlabel.remote.rules import ALLOWED
 
 
 @pytest.mark.long

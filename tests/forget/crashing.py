@@ -26,7 +26,7 @@ import torch
 
 from unlabel import Federation
 from unlabel.forget import ForgetSettings
-from unlabel.forget.renormalise import Renormalise
+from unlabel.forget.methods.renormalise import Renormalise
 from unlabel.party import PassiveParty
 from unlabel.wire import Message, kind_of
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from unlabel.config import ModelSettings, RunConfig, TrainSettings
 from unlabel.data import Features, Rows
 from unlabel.federation import Federation
-from unlabel.models import ModelSettings
 from unlabel.models.tops import Top
-from unlabel.train import Holdings, RunConfig, TrainSettings, batches
+from unlabel.train import Holdings, batches
 
 Kind = Literal["table", "image"]
 
@@ -103,7 +103,7 @@ class OnePiece(nn.Module):
 
     def __init__(self, fed: Federation, kind: Kind) -> None:
         super().__init__()
-        own = {"active": fed.active.own.module} if fed.active.own is not None else {}
+        own = {"active": fed.active.bottom.module} if fed.active.bottom is not None else {}
         modules = {**own, **{n: p.bottom.module for n, p in fed.passives.items()}}
         self.names = list(modules)
         self.bottoms = nn.ModuleList(copy.deepcopy(module) for module in modules.values())
@@ -147,7 +147,7 @@ def parts_of(fed: Federation, names: Sequence[str]) -> dict[str, Tensor]:
     """Return the parties' weights under the names they have in one piece."""
     found = {f"head.{k}": v for k, v in head_of(fed).state_dict().items()}
     for number, name in enumerate(names):
-        bottom = fed.active.own if name == "active" else fed.passives[name].bottom
+        bottom = fed.active.bottom if name == "active" else fed.passives[name].bottom
         assert bottom is not None
         state = bottom.module.state_dict()
         found |= {f"bottoms.{number}.{k}": v for k, v in state.items()}

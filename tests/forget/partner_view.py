@@ -7,7 +7,7 @@ request; they are replaced by how long they are, and everything else is kept byt
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
@@ -32,12 +32,9 @@ class Watched(Transport):
     """Keeps the content of every message to and from each party, in order."""
 
     def __init__(self, inner: Transport) -> None:
+        super().__init__(inner.parties)
         self._inner = inner
         self.seen: dict[str, list[tuple[Any, ...]]] = {party: [] for party in inner.parties}
-
-    @property
-    def parties(self) -> Sequence[str]:
-        return self._inner.parties
 
     def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         answers = self._inner.exchange(requests)

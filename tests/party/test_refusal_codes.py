@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from party.tiny import NONE, TUNE, X, tiny_party
+from party.tiny import BEGIN_REQUEST, NONE, X, tiny_party
 
+from unlabel.config import Policy
 from unlabel.errors import (
     REFUSALS,
     CheckpointError,
@@ -19,13 +20,13 @@ from unlabel.errors import (
     WireError,
     refusal_of,
 )
-from unlabel.party import CheckpointStore, PassiveParty, Policy
+from unlabel.party import CheckpointStore, PassiveParty
 from unlabel.wire import (
+    AccumulateFisher,
     Attest,
     Commit,
     Describe,
     Done,
-    Draft,
     Embed,
     Gradients,
     LocalTransport,
@@ -33,10 +34,10 @@ from unlabel.wire import (
     Purge,
     Refused,
     Restore,
-    Rewrite,
     Save,
     Stage,
-    Weigh,
+    SyntheticInputs,
+    TransformWeights,
     decode,
 )
 
@@ -58,30 +59,30 @@ def code_of(party: PassiveParty, *messages: Message) -> str:
     ("code", "messages"),
     [
         ("policy", [Embed(0, torch.arange(5), "predict")]),
-        ("policy", [Rewrite(0, "9f", "begin", "", "", 0.0, 0.0)]),
+        ("policy", [TransformWeights(0, "9f", "begin", "", "", 0.0, 0.0)]),
         ("gradient-norm", [EMBED, Gradients(0, torch.full((4, 1), 1e4))]),
         ("gradient-norm", [EMBED, Gradients(0, torch.full((4, 1), torch.nan))]),
         ("wrong-request", [EMBED, Gradients(0, torch.zeros(3, 1))]),
         ("wrong-request", [Gradients(0, torch.zeros(4, 1))]),
         ("wrong-request", [Embed(0, torch.tensor([7]), "predict")]),
         ("wrong-request", [Embed(0, ROWS, "predict", "elsewhere")]),
-        ("wrong-request", [Weigh(0, torch.zeros(4, 1), "every", 1.0)]),
-        ("wrong-request", [TUNE, Draft(0, "9f", NONE, -1, "sign", 0.1, 0.0)]),
+        ("wrong-request", [AccumulateFisher(0, torch.zeros(4, 1), "every", 1.0)]),
+        ("wrong-request", [BEGIN_REQUEST, SyntheticInputs(0, "9f", NONE, -1, "sign", 0.1, 0.0)]),
         ("wrong-request", [Purge(0, "9f", 3)]),
         ("wrong-request", [Attest(0, "9f")]),
         ("wrong-request", [Stage(0, "../9f", 1, "{}")]),
         ("checkpoint", [Restore(0, 9, "")]),
         ("checkpoint", [Save(0, 1), Restore(0, 1, "0" * 64)]),
-        ("request-open", [TUNE, Save(0, 1)]),
-        ("request-open", [TUNE, Stage(0, "9f", 1, "{}"), Stage(0, "a1", 1, "{}")]),
-        ("unknown-message", [Done(0)]),
+        ("request-open", [BEGIN_REQUEST, Save(0, 1)]),
+        ("request-open", [BEGIN_REQUEST, Stage(0, "9f", 1, "{}"), Stage(0, "a1", 1, "{}")]),
+        ("policy", [Done(0)]),
         ("unknown-message", [Save(0, True)]),
     ],
 )
 def test_a_party_says_with_a_code_why_it_refuses(
     tmp_path: Path, code: str, messages: list[Message]
 ) -> None:
-    serves = tuple(kind for kind in (*Policy().serves, "Done") if kind != "Rewrite")
+    serves = tuple(kind for kind in Policy().serves if kind != "TransformWeights")
     party = tiny_party(tmp_path, policy=Policy(serves=serves, max_rows=4))
     assert code_of(party, *messages) == code
 
@@ -169,4 +170,4 @@ def test_every_error_becomes_a_refusal_of_the_closed_set() -> None:
 def test_a_commit_of_another_request_is_refused_with_a_code(tmp_path: Path) -> None:
     party = tiny_party(tmp_path)
     stage = Stage(0, "9f", 1, '{"commitment": "ab"}')
-    assert code_of(party, TUNE, stage, Commit(0, "a1", 1, "")) == "wrong-request"
+    assert code_of(party, BEGIN_REQUEST, stage, Commit(0, "a1", 1, "")) == "wrong-request"

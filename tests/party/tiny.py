@@ -9,20 +9,14 @@ import torch
 from federations import small_holdings
 from torch import Tensor, nn
 
+from unlabel.config import OptimiserSettings, Policy
 from unlabel.data import Features, Scaling
-from unlabel.party import (
-    Bottom,
-    CheckpointStore,
-    OptimiserSettings,
-    PassiveParty,
-    Place,
-    Policy,
-    Stream,
-)
+from unlabel.party import Bottom, CheckpointStore, PassiveParty, Place, Stream
 from unlabel.train import build_passive
 from unlabel.wire import (
+    AccumulateFisher,
+    BeginRequest,
     Done,
-    Draft,
     Embed,
     Embeddings,
     Gradients,
@@ -30,18 +24,17 @@ from unlabel.wire import (
     Mode,
     Prepare,
     Refused,
-    Rewrite,
-    Tune,
-    Weigh,
+    SyntheticInputs,
+    TransformWeights,
 )
 
 CPU = Place(torch.device("cpu"))
 NONE = torch.empty(0, dtype=torch.int64)
 #: x of the tiny party; its model is h = 2 x_0 - 3 x_1 + 0.5.
 X = torch.tensor([[1.0, 2.0], [3.0, 4.0], [0.0, -1.0], [5.0, 5.0], [-2.0, 1.0]])
-TUNE = Tune(0, "9f", 10, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0)
-COPY = Draft(0, "9f", torch.tensor([3, 1]), 0, "sign", 0.25, 0.0)
-BEGIN = Rewrite(0, "9f", "begin", "", "", 0.0, 0.0)
+BEGIN_REQUEST = BeginRequest(0, "9f", 10, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0)
+COPY = SyntheticInputs(0, "9f", torch.tensor([3, 1]), 0, "sign", 0.25, 0.0)
+BEGIN = TransformWeights(0, "9f", "begin", "", "", 0.0, 0.0)
 
 
 def tiny_party(
@@ -85,8 +78,9 @@ def done(answer: Message) -> None:
 
 
 def refusal(answer: Message) -> str:
+    """Return the code with which a party refused; its sentence is for people and may change."""
     assert isinstance(answer, Refused), answer
-    return answer.reason
+    return answer.code
 
 
 def embed(
@@ -114,18 +108,18 @@ def descend(
     done(party.handle(Gradients(step, draw(found, step) if values is None else values)))
 
 
-def weigh(
-    party: PassiveParty, rows: Tensor, values: Tensor, into: str, weight: float = 1.0
+def accumulate_fisher(
+    party: PassiveParty, rows: Tensor, values: Tensor, sum_name: str, weight: float = 1.0
 ) -> None:
     embed(party, rows)
-    done(party.handle(Weigh(0, values, into, weight)))
+    done(party.handle(AccumulateFisher(0, values, sum_name, weight)))
 
 
 def gather(party: PassiveParty) -> None:
     """Leave I = ([1, 4], 1) in the sum `gone` and J = ([2.25, 4], 0.25) in the sum `every`."""
-    done(party.handle(TUNE))
-    weigh(party, torch.tensor([0]), torch.tensor([[1.0]]), "gone")
-    weigh(party, torch.tensor([1]), torch.tensor([[0.5]]), "every")
+    done(party.handle(BEGIN_REQUEST))
+    accumulate_fisher(party, torch.tensor([0]), torch.tensor([[1.0]]), "gone")
+    accumulate_fisher(party, torch.tensor([1]), torch.tensor([[0.5]]), "every")
 
 
 def weights(party: PassiveParty) -> list[Tensor]:

@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from report import verdicts
 
 from unlabel import Federation
+from unlabel.audit import Finding, Measurement, ModelFigure
+from unlabel.config import ModelSettings, RunConfig, TrainSettings
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings, Transaction
-from unlabel.models import ModelSettings
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.report.annex import read_auditor_key, seal
-from unlabel.report.certificate import AnnexWish, issue
+from unlabel.report.certificate import AnnexRequest, issue
 from unlabel.signing import Signer, canonical
-from unlabel.train import RunConfig, TrainSettings
 
 LABELS = ("ape", "bat", "cat", "hippopotamus")
 PASSIVE = ("passive-1", "passive-2")
@@ -65,25 +66,27 @@ def forget(
     return str(outcome.result.request)
 
 
-def audit(run: Path, request: str, level: str = "top") -> None:
+def audit(run: Path, request: str, depth: Any = "top") -> None:
     """Write the verdict of an audit, with a figure that JSON has no word for."""
-    values = {"forgotten": {"value": 0.25, "low": 0.1, "high": 0.4, "detail": {"scores": [1, 2]}}}
-    found = {
-        "request": request,
-        "labels": ["hippopotamus"],
-        "level": level,
-        "demanded": "top",
-        "passed": True,
-        "mode": "open",
-        "method": "renormalise",
-        "findings": [{"level": "top", "measure": "rank", "ruling": "pass", "sentence": "Fine."}],
-        "measures": {
-            "rank": {"unit": "share", "values": values},
-            "relearning": {"values": {"forgotten": {"value": float("inf")}}},
+    rank = ModelFigure(0.25, 0.1, 0.4, {"scores": [1, 2]})
+    figures = {"rank": rank, "relearning": ModelFigure(float("inf"))}
+    verdict = replace(
+        verdicts.bare(),
+        request=request,
+        labels=("hippopotamus",),
+        people=0,
+        depth=depth,
+        demanded="top",
+        visibility="open",
+        method="renormalise",
+        findings=(Finding("top", "rank", "pass", "Fine."),),
+        measures={
+            name: Measurement("", "top", None, "share", {"forgotten": figure})
+            for name, figure in figures.items()
         },
-        "unknown": ["There was no retrained model."],
-    }
-    (run / "active" / "audit.json").write_text(json.dumps(found))
+        unknown=("There was no retrained model.",),
+    )
+    (run / "active" / "audit.json").write_text(json.dumps(verdict.to_json()))
 
 
 @dataclass
@@ -163,7 +166,7 @@ def certify(run: Path, keys: Path | None = None, **options: Any) -> dict[str, An
     federation = Federation.open(run)
     wish = None
     if keys is not None:
-        wish = AnnexWish(read_auditor_key(keys / "auditor.pub"), "Art. 17", ("passive-1",))
+        wish = AnnexRequest(read_auditor_key(keys / "auditor.pub"), "Art. 17", ("passive-1",))
     issued = issue(federation.active, annex=wish, **options)
     (run / "certificate.json").write_text(json.dumps(issued.certificate))
     if issued.annex is not None:

@@ -14,10 +14,10 @@ from cli.command_line import one_thread, unlabel
 from report.certified import PARTIES, Forger, certify, copy, forget, make_run
 
 from unlabel import Federation
-from unlabel.configfile import read_run_config
+from unlabel.config.loader import read_run_folder
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings
-from unlabel.forget.hidden import Hidden
+from unlabel.forget.methods.hidden import Hidden
 from unlabel.party import Ledger
 from unlabel.report.annex import make_auditor_keys, read_annex_key
 from unlabel.report.checks import Checks
@@ -160,7 +160,7 @@ def test_a_party_of_the_federation_that_is_not_mentioned_is_named(
     certified: dict[str, Path], tmp_path: Path
 ) -> None:
     run = copy(certified["open"], tmp_path / "run")
-    assert read_run_config(run).party_names() == PARTIES
+    assert read_run_folder(run).party_names() == PARTIES
     forger = Forger(run, run)
     missing = forger.body["parties"].pop("passive-2")
     forger.sign()
@@ -176,7 +176,7 @@ def test_a_party_of_the_federation_that_is_not_mentioned_is_named(
     assert found.code == 3
     assert [said in fault for fault in json.loads(found.out)["faults"]] == [True]
     # A whole configuration with keys names all parties too.
-    config = (run / "config.yaml").read_text()
+    config = (run / "run.yaml").read_text()
     trusted = "".join(f"  {party}: {key}\n" for party, key in json.loads(trust.read_text()).items())
     assert "trust:" not in config or "trust: {}" in config
     whole = run / "whole.yaml"

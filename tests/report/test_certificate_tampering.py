@@ -119,7 +119,7 @@ WHOLE = "active party's signature over the whole does not hold"
 
 @case(WHOLE, alone=False)  # of a hidden request the active party's digests would be blinded
 def mode_changed(forger: Forger, _: Made) -> None:
-    forger.body["mode"] = "hidden"
+    forger.body["visibility"] = "hidden"
     forger.write()
 
 
@@ -321,9 +321,9 @@ def another_request_in_the_annex(forger: Forger, _: Made) -> None:
     forger.reseal(lambda plain: plain.update(request="0123"), opened(forger))
 
 
-@case("states level deep, the annex top")
+@case("states depth bottoms, the annex top")
 def level_raised(forger: Forger, _: Made) -> None:
-    forger.body["depth"]["level"] = "deep"
+    forger.body["depth"] = "bottoms"
     forger.sign()
 
 
@@ -342,7 +342,9 @@ def cut_in_half(forger: Forger, _: Made) -> None:
 @case("'certificate.json' is not readable JSON")
 def a_name_twice(forger: Forger, _: Made) -> None:
     text = forger.path.read_text()
-    forger.path.write_text(text.replace('"mode":', '"mode": "hidden", "mode":', 1))
+    forger.path.write_text(
+        text.replace('"visibility":', '"visibility": "hidden", "visibility":', 1)
+    )
 
 
 @case("`remark` does not belong there")
@@ -505,6 +507,6 @@ def test_what_was_not_looked_at_is_said(made: Made, tmp_path: Path) -> None:
         "No run was given",
     ]
     (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "config.yaml").write_bytes((made.run / "config.yaml").read_bytes())
+    (tmp_path / "bare" / "run.yaml").write_bytes((made.run / "run.yaml").read_bytes())
     found = unlabel("verify", alone, "--run", tmp_path / "bare", "--json").json
     assert sum("has no folder of party" in s for s in found["not_checked"]) == len(PARTIES)

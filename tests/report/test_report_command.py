@@ -12,13 +12,13 @@ import pytest
 from cli.command_line import nothing_written, one_thread, unlabel
 from report import verdicts
 
-from unlabel.audit import Verdict, look
+from unlabel.audit import Verdict, observe
 from unlabel.audit.pictures import picture_data
-from unlabel.audit.verdict import FORMAT
+from unlabel.audit.verdict import FORMAT, KINDS, read_verdict
 from unlabel.errors import RunError
 from unlabel.federation import Federation
 from unlabel.party import LedgerEntry
-from unlabel.report.reading import KINDS, from_json, purge_times, read_verdict, state_since
+from unlabel.report.service import purge_times, state_since
 
 __all__ = ["one_thread"]
 
@@ -56,7 +56,7 @@ def test_every_part_of_a_verdict_is_asked_for(tmp_path: Path) -> None:
     for name in KINDS:
         for broken in ({k: v for k, v in whole.items() if k != name}, {**whole, name: None}):
             with pytest.raises(RunError, match=f"`{name}` is not there or of another kind"):
-                from_json(broken, tmp_path)
+                read_verdict(keep(tmp_path, broken))
 
 
 def test_a_purge_counts_for_the_requests_that_were_committed_before_it() -> None:
@@ -85,12 +85,12 @@ def test_a_run_that_forgot_gets_its_page(tmp_path: Path) -> None:
     unlabel("train", "--data", "digits", "--model", "mlp", "--epochs", "4", "--out", run)
     before = Federation.open(run)
     names = before.labels
-    original = look(before.active, before.holdings.rows, names)
+    original = observe(before.active, before.holdings.rows, names)
     request = unlabel("forget", run, "--label", "3", "--json").json["request"]
     assert unlabel("commit", run, "--force", "--json").json["committed"]
     assert unlabel("purge", run, "--json").json["purged"]
     after = Federation.open(run)
-    forgotten = look(after.active, after.holdings.rows, names)
+    forgotten = observe(after.active, after.holdings.rows, names)
     pictures = picture_data({"original": original, "forgotten": forgotten}, [3], names)
     found = replace(verdicts.full(), request=request, state="staged", labels=("3",))
     keep(run, replace(found, pictures=pictures))
@@ -99,7 +99,7 @@ def test_a_run_that_forgot_gets_its_page(tmp_path: Path) -> None:
     assert told == {
         "report": str(target),
         "request": request,
-        "level": "top",
+        "depth": "top",
         "passed": True,
         "run": str(run),
     }
@@ -112,8 +112,8 @@ def test_a_run_that_forgot_gets_its_page(tmp_path: Path) -> None:
     assert text.count('<svg role="img"') == 12  # no retrained model, no distribution of it
     # A run with a report can be replaced like any other.
     (run / "active" / "audit.json").unlink()
-    again = ("train", "--data", "digits", "--model", "mlp", "--epochs", "1", "--out", run)
-    assert unlabel(*again, "--overwrite").code == 0
+    overwrite = ("train", "--data", "digits", "--model", "mlp", "--epochs", "1", "--out", run)
+    assert unlabel(*overwrite, "--overwrite").code == 0
 
 
 def test_the_page_may_go_elsewhere_and_says_when_ledgers_cannot_be_read(tmp_path: Path) -> None:
@@ -144,16 +144,16 @@ def changed(**parts: Any) -> dict[str, Any]:
         ("{", "it is no JSON"),
         ("[]", "it holds no object"),
         ("[" * 100_000, "it is no JSON"),
-        ({"format": FORMAT + 1}, f"another version of unlabel (format {FORMAT + 1}, expected"),
-        ({}, "another version of unlabel (format None"),
-        (changed(level="deepest"), "it knows other levels than none, output, top, deep"),
-        (changed(findings=[{"level": "top"}]), "a finding in it lacks something"),
+        ({"format": FORMAT + 1}, f"(format {FORMAT + 1}, not {FORMAT})"),
+        ({}, "another version wrote it (format None"),
+        (changed(depth="deepest"), "it knows other depths than none, answers, top, bottoms"),
+        (changed(findings=[{"depth": "top"}]), "a finding in it lacks something"),
         (changed(findings=[["top"]]), "a finding in it lacks something"),
         (
             changed(
-                findings=[{"level": "top", "measure": "m", "ruling": "perfect", "sentence": "s"}]
+                findings=[{"depth": "top", "measure": "m", "ruling": "perfect", "sentence": "s"}]
             ),
-            "an unknown level or ruling",
+            "an unknown depth or ruling",
         ),
         (changed(pictures={"accuracy": {"original": 3}, "labels": ["a"]}), "(TypeError: "),
         (changed(measures={"rank": {}}), "(KeyError: "),

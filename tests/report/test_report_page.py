@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ import pytest
 from report import verdicts
 from report.verdicts import CAT, NAMES, models
 
-from unlabel.audit import LEVELS, Attack, Finding, ModelFigure, Privacy, Verdict
+from unlabel import terms
+from unlabel.audit import Attack, Finding, ModelFigure, Privacy, Verdict
 from unlabel.audit.pictures import picture_data
 from unlabel.report import page as page_file
-from unlabel.report import words
-from unlabel.report.certificate import depth
-from unlabel.report.page import CHAPTERS, page
+from unlabel.report import wording as words
+from unlabel.report.certificate import statement
+from unlabel.report.page import SECTIONS, page
+from unlabel.terms import DEPTHS, VISIBILITIES
 
-HOUSE = Path(page_file.__file__).parent
-OURS = ("words", "drawing", "charts", "chapter", "page", "reading")
-FIGURES = ("label_figures", "knowledge_figures", "partner_figures")
+REPORT = Path(page_file.__file__).parent
+SOURCES = sorted([*REPORT.glob("*.py"), REPORT.parent / "terms.py"])
 VOID = {"meta", "line", "circle", "rect", "polygon", "polyline"}
 HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)>{{ 7 * 6 }}"
 
@@ -79,7 +81,6 @@ def hostile() -> Verdict:
         request=HOSTILE,
         labels=(HOSTILE,),
         state=HOSTILE,
-        mode=HOSTILE,
         method=HOSTILE,
         settings={HOSTILE: HOSTILE},
         findings=(Finding("top", HOSTILE, "fail", HOSTILE),),
@@ -106,7 +107,7 @@ def test_the_verdict_comes_first_and_in_plain_words() -> None:
     order = [
         "Asked to forget the label “cat”",
         "Forgotten in the answers and in the label holder's model",
-        "Demanded: forgotten as far as the label holder's model (level “top”). Reached.",
+        "Demanded: forgotten as far as the label holder's model (depth “top”). Reached.",
         "What this does not mean",
         "Findings",
         "Accuracy, label by label",
@@ -118,21 +119,21 @@ def test_the_verdict_comes_first_and_in_plain_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("level", "steps"),
+    ("depth", "steps"),
     [
         ("none", ["fail", "fail", "fail"]),
-        ("output", ["pass", "fail", "fail"]),
+        ("answers", ["pass", "fail", "fail"]),
         ("top", ["pass", "pass", "fail"]),
-        ("deep", ["pass", "pass", "pass"]),
+        ("bottoms", ["pass", "pass", "pass"]),
     ],
 )
-def test_the_three_places_follow_the_level(level: Any, steps: list[str]) -> None:
-    found = replace(verdicts.full(), level=level)
+def test_the_three_places_follow_the_level(depth: Any, steps: list[str]) -> None:
+    found = replace(verdicts.full(), depth=depth)
     assert [step.ruling for step in page_file.ladder(found)] == steps
     text = said(found)
-    assert words.HEADLINES[level] in text
-    assert all(sentence in text for sentence in words.NOT_MEANT[level])
-    assert ("NOT reached." in text) == (level in ("none", "output"))
+    assert terms.HEADLINES[depth] in text
+    assert all(sentence in text for sentence in terms.NOT_MEANT[depth])
+    assert ("NOT reached." in text) == (depth in ("none", "answers"))
 
 
 def probed(*parties: str) -> Verdict:
@@ -152,19 +153,19 @@ def test_the_label_holders_own_bottom_is_no_partners_model() -> None:
     assert "The models of the features, the label holder's own among them, can still" in text
     places = [step.place for step in page_file.ladder(probed("active", "shop"))]
     assert places == ["The answers", "The label holder's top model", "The models of the features"]
-    stated = depth("top", probed("active", "shop").measures)["words"]
+    stated = statement("top", probed("active", "shop").measures)["words"]
     assert stated.startswith("Forgotten in the answers and in the label holder's top model.")
     # A label holder without features has one model, and the others are the partners'.
     places = [step.place for step in page_file.ladder(probed("bank", "shop"))]
     assert places == ["The answers", "The label holder's model", "The partners' models"]
-    stated = depth("top", probed("bank", "shop").measures)["words"]
+    stated = statement("top", probed("bank", "shop").measures)["words"]
     assert stated.startswith("Forgotten in the answers and in the label holder's model.")
 
 
 def test_a_picture_of_bars_has_bars_in_its_legend() -> None:
-    chapters = {chapter(verdicts.full()).key: chapter(verdicts.full()) for chapter in CHAPTERS}
+    chapters = {chapter(verdicts.full()).key: chapter(verdicts.full()) for chapter in SECTIONS}
     for key, tags in (("destination", {"rect"}), ("accuracy", {"circle", "polygon"})):
-        signs = [page_file.sign(name) for name, _ in chapters[key].signs]
+        signs = [page_file.sign(name) for name, _ in chapters[key].legend]
         assert {re.findall(r"<(\w+) ", str(drawn))[1] for drawn in signs} == tags
         classes = [re.search(r'class="(bar|mark) (m-\w+)"', str(drawn)) for drawn in signs]
         assert [found and found[2] for found in classes] == [
@@ -175,12 +176,12 @@ def test_a_picture_of_bars_has_bars_in_its_legend() -> None:
 
 
 def test_a_place_that_could_not_be_judged_is_not_known() -> None:
-    finding = Finding("deep", "probe-linear", "unknown", "There is no retrained model.")
+    finding = Finding("bottoms", "probe-linear", "unknown", "There is no retrained model.")
     found = replace(verdicts.full(), findings=(finding,))
     step = page_file.ladder(found)[2]
     assert (step.state, step.tests) == ("Not known", "Tests: 1 not known")
     assert page_file.ladder(found)[0].tests == "No test was made"
-    doubt = replace(found, findings=(finding, Finding("deep", "probe-mlp", "fail", "Found.")))
+    doubt = replace(found, findings=(finding, Finding("bottoms", "probe-mlp", "fail", "Found.")))
     assert page_file.ladder(doubt)[2].ruling == "fail"
 
 
@@ -193,11 +194,11 @@ def test_whether_the_new_model_is_in_use_is_said(state: str) -> None:
 def test_a_comparison_is_claimed_only_where_there_was_one() -> None:
     full = verdicts.full()
     alone = verdicts.only(full.measures, "original", "mask", "forgotten")
-    for level in ("output", "top"):
-        text = said(replace(full, level=level, measures=alone))
+    for depth in ("answers", "top"):
+        text = said(replace(full, depth=depth, measures=alone))
         assert "No model was trained again to compare with." in text
         assert "look like those of a model that never learnt it" not in text
-        compared = said(replace(verdicts.full(), level=level))
+        compared = said(replace(verdicts.full(), depth=depth))
         assert "look like those of a model that never learnt it" in compared
 
 
@@ -222,7 +223,7 @@ def test_every_finding_stands_there_with_its_sentence_and_result() -> None:
     ("change", "there"),
     [
         ({}, True),
-        ({"mode": "deep"}, False),
+        ({"visibility": "open"}, False),
         ({"facts": replace(verdicts.FACTS, top="mlp")}, False),
         ({"facts": replace(verdicts.FACTS, top="linear")}, True),
         ({"privacy": Privacy(rho=2.0, information=0.5)}, False),
@@ -315,24 +316,36 @@ def test_settings_versions_and_dates_are_there() -> None:
     assert "forgetting, transcript bytes 7000" in text
 
 
+@pytest.mark.parametrize("visibility", VISIBILITIES)
+@pytest.mark.parametrize("depth", ["none", *DEPTHS])
+def test_the_three_words_stand_near_the_top_with_their_meanings(
+    visibility: Any, depth: Any
+) -> None:
+    text = page(replace(verdicts.full(), visibility=visibility, depth=depth))
+    rows = re.findall(r"<tr>(.*?)</tr>", text[: text.index("What this does not mean")])
+    cells = [re.findall(r">([^<>]+)</t[hd]>", row) for row in rows]
+    described = terms.describe(visibility, depth, "measured")
+    assert [tuple(map(unescape, row)) for row in cells] == list(described)
+
+
 # --- what it never says --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", ["none", *LEVELS])
-@pytest.mark.parametrize("mode", ["hidden", "deep", "open"])
+@pytest.mark.parametrize("depth", ["none", *DEPTHS])
+@pytest.mark.parametrize("visibility", VISIBILITIES)
 @pytest.mark.parametrize("made", [verdicts.full, verdicts.bare, verdicts.top_only])
-def test_the_page_never_says_what_nobody_can_know(level: Any, mode: str, made: Any) -> None:
-    verdict = replace(made(), level=level, mode=mode)
+def test_the_page_never_says_what_nobody_can_know(depth: Any, visibility: Any, made: Any) -> None:
+    verdict = replace(made(), depth=depth, visibility=visibility)
     text = page(verdict, {"left": "2026-11-16T07:21:01+00:00", "right": None}).lower()
     assert [word for word in words.FORBIDDEN if word in " ".join(text.split())] == []
 
 
 def test_no_template_and_no_text_of_ours_holds_the_words() -> None:
     for name in ("page.html", "page.css"):
-        text = (HOUSE / name).read_text(encoding="utf-8").lower()
+        text = (REPORT / name).read_text(encoding="utf-8").lower()
         assert [word for word in words.FORBIDDEN if word in " ".join(text.split())] == []
-    for name in (*OURS, *FIGURES):
-        tree = ast.parse((HOUSE / f"{name}.py").read_text(encoding="utf-8"))
+    for path in SOURCES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
         strings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
         held = [s for s in strings if isinstance(s, str) and s not in words.FORBIDDEN]
         assert held
@@ -387,10 +400,10 @@ def test_every_picture_is_named_described_and_backed_by_a_table() -> None:
 
 
 def test_what_the_page_is_made_of_is_packaged() -> None:
-    house = HOUSE.parent
-    project = tomllib.loads((house.parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    package = REPORT.parent
+    project = tomllib.loads((package.parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
     packaged = project["tool"]["setuptools"]["package-data"]["unlabel"]
-    ours = {path.name for path in HOUSE.iterdir() if path.suffix in (".html", ".css")}
+    ours = {path.name for path in REPORT.iterdir() if path.suffix in (".html", ".css")}
     assert ours == {"page.html", "page.css"}
     assert {f"report/{name}" for name in ours} <= set(packaged)
     assert any(each.startswith("jinja2") for each in project["project"]["dependencies"])
@@ -398,12 +411,12 @@ def test_what_the_page_is_made_of_is_packaged() -> None:
 
 def test_the_same_verdict_gives_the_same_page() -> None:
     at = datetime(2026, 11, 16, tzinfo=UTC)
-    assert page(verdicts.full(), made=at) == page(verdicts.full(), made=at)
+    assert page(verdicts.full(), at=at) == page(verdicts.full(), at=at)
 
 
 def test_a_place_that_rests_on_warnings_alone_is_marked_as_doubtful() -> None:
-    findings = (Finding("output", "m", "pass", ""), Finding("top", "rank", "warn", ""))
-    found = replace(verdicts.full(), findings=findings, level="top")
+    findings = (Finding("answers", "m", "pass", ""), Finding("top", "rank", "warn", ""))
+    found = replace(verdicts.full(), findings=findings, depth="top")
     answers, top, _ = page_file.ladder(found)
     assert (answers.state, answers.ruling) == ("Forgotten", "pass")
     assert (top.state, top.ruling) == ("Probably forgotten", "warn")

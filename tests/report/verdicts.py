@@ -20,18 +20,18 @@ from unlabel.audit import (
     AuditFacts,
     Finding,
     ForgettingCost,
-    Level,
     Measurement,
     ModelFigure,
-    Part,
+    Observation,
+    ObservedRows,
     Privacy,
-    Seen,
     Transfer,
     Verdict,
 )
-from unlabel.audit.measure import Unit
+from unlabel.audit.figures import Unit
 from unlabel.audit.pictures import picture_data
-from unlabel.train import AuditSettings
+from unlabel.config import AuditSettings
+from unlabel.terms import Depth
 
 NAMES = (
     *("aeroplane", "automobile", "bird", "cat", "deer"),
@@ -52,25 +52,25 @@ FACTS = AuditFacts(
 )
 
 
-def seen(known: float, apart: float, rows: int = 400) -> Seen:
+def seen(known: float, apart: float, rows: int = 400) -> Observation:
     """Return a model: `known` moves the score of cats, `apart` how far cats stand from dogs."""
     draw = torch.Generator().manual_seed(5)
     centres = 1.2 * torch.randn(len(NAMES), 2 * WIDTH, generator=draw)
     centres[CAT] = centres[5] + apart * (centres[CAT] - centres[5])
 
-    def part(memory: float) -> Part:
+    def part(memory: float) -> ObservedRows:
         labels = torch.arange(rows) % len(NAMES)
         found = centres[labels] + torch.randn(rows, 2 * WIDTH, generator=draw)
         scores = -((found[:, None] - centres[None]) ** 2).sum(2) / 4
         scores[:, CAT] += known
         scores[torch.arange(rows), labels] += memory
         parties = {"left": found[:, :WIDTH], "right": found[:, WIDTH:]}
-        return Part(labels, scores, scores.clone(), parties)
+        return ObservedRows(labels, scores, scores.clone(), parties)
 
-    return Seen(part(0.8 if known == 0 else 0.1), part(0.0), NAMES)
+    return Observation(part(0.8 if known == 0 else 0.1), part(0.0), NAMES)
 
 
-def models() -> dict[str, Seen]:
+def models() -> dict[str, Observation]:
     original = seen(0.0, 1.0)
     return {
         "original": original,
@@ -94,7 +94,7 @@ def pictures() -> dict[str, Any]:
 
 def measure(
     about: str,
-    level: Level | None,
+    depth: Depth | None,
     values: tuple[float | None, ...],
     *,
     spread: float = 0.02,
@@ -113,7 +113,7 @@ def measure(
         )
         for model, value in zip(("original", "mask", "forgotten", "retrained"), values, strict=True)
     }
-    return Measurement(about, level, None, unit, shown)
+    return Measurement(about, depth, None, unit, shown)
 
 
 def only(measures: Mapping[str, Measurement], *models: str) -> dict[str, Measurement]:
@@ -128,18 +128,18 @@ def measures() -> dict[str, Measurement]:
     return {
         "retained-accuracy": measure("accuracy elsewhere", None, (0.912, 0.918, 0.909, 0.915)),
         "calibration": measure("calibration error", None, (0.041, 0.052, 0.047, 0.043)),
-        "forgotten-accuracy": measure("still predicted", "output", (0.874, 0.0, 0.002, 0.0)),
-        "membership": measure("called members", "output", (0.91, 0.62, 0.57, 0.55), spread=0.05),
-        "likelihood": measure("attack", "output", (0.71, 0.71, 0.53, 0.50), spread=0.04),
-        "destination": measure("spread", "output", (0.12, 0.55, 0.51, 0.6), unit="number"),
+        "forgotten-accuracy": measure("still predicted", "answers", (0.874, 0.0, 0.002, 0.0)),
+        "membership": measure("called members", "answers", (0.91, 0.62, 0.57, 0.55), spread=0.05),
+        "likelihood": measure("attack", "answers", (0.71, 0.71, 0.53, 0.50), spread=0.04),
+        "destination": measure("spread", "answers", (0.12, 0.55, 0.51, 0.6), unit="number"),
         "rank": measure("own score", "top", (0.98, 0.98, 0.54, 0.61), spread=0.03, unit="number"),
         "revival": measure("biases", "top", (0.87, 0.86, 0.12, 0.1), spread=0.04),
-        "probe-linear": measure("probe", "deep", (0.83, 0.83, 0.74, 0.52), spread=0.05),
-        "probe-mlp": measure("probe", "deep", (0.86, 0.86, 0.77, 0.57), spread=0.05),
-        "probe-nearest": measure("probe", "deep", (0.8, 0.8, 0.61, 0.49), spread=0.05),
-        "relearning": measure("cost", "deep", (0.05, 0.05, 0.42, 1.0), spread=0.1, unit="ratio"),
+        "probe-linear": measure("probe", "bottoms", (0.83, 0.83, 0.74, 0.52), spread=0.05),
+        "probe-mlp": measure("probe", "bottoms", (0.86, 0.86, 0.77, 0.57), spread=0.05),
+        "probe-nearest": measure("probe", "bottoms", (0.8, 0.8, 0.61, 0.49), spread=0.05),
+        "relearning": measure("cost", "bottoms", (0.05, 0.05, 0.42, 1.0), spread=0.1, unit="ratio"),
         "resurfacing": measure(
-            "returns", "deep", (None, None, None, None), note="it takes a retrained model"
+            "returns", "bottoms", (None, None, None, None), note="it takes a retrained model"
         ),
     }
 
@@ -169,20 +169,20 @@ def full() -> Verdict:
         labels=("cat",),
         people=0,
         state="committed",
-        mode="hidden",
+        visibility="hidden",
         method="hidden",
         settings={"samples": "public", "steps": 400, "batch": 64, "lr": 0.01, "noise": 0.0},
-        level="top",
+        depth="top",
         demanded="top",
         findings=(
             Finding(
-                "output",
+                "answers",
                 "forgotten-accuracy",
                 "pass",
                 "0.2 % of cats are called cat, 0.0 % in the retrained model.",
             ),
-            Finding("output", "membership", "pass", "57 % against 55 % in the retrained model."),
-            Finding("output", "destination", "warn", "Half of all cats go to dog."),
+            Finding("answers", "membership", "pass", "57 % against 55 % in the retrained model."),
+            Finding("answers", "destination", "warn", "Half of all cats go to dog."),
             Finding(
                 "top",
                 "rank",
@@ -191,13 +191,13 @@ def full() -> Verdict:
                 "of the retrained model's 0.61.",
             ),
             Finding(
-                "deep",
+                "bottoms",
                 "probe-linear",
                 "fail",
                 "A linear probe finds 74 % of cats again, against 52 % in the retrained model.",
             ),
             Finding(
-                "deep",
+                "bottoms",
                 "resurfacing",
                 "unknown",
                 "Original and retrained model do not differ by three standard errors.",
@@ -206,7 +206,7 @@ def full() -> Verdict:
         measures=measures(),
         pictures=pictures(),
         privacy=Privacy(
-            mode="hidden",
+            visibility="hidden",
             information=0.5,
             rho=2.0,
             ln_labels=2.302585,
@@ -239,10 +239,10 @@ def bare() -> Verdict:
         labels=(),
         people=3,
         state="staged",
-        mode="open",
+        visibility="open",
         method="people",
         settings={},
-        level="none",
+        depth="none",
         demanded="top",
         findings=(),
         measures={},
@@ -254,6 +254,11 @@ def bare() -> Verdict:
 def top_only() -> Verdict:
     """Return the verdict on a request of which the partners received nothing."""
     nothing = Privacy(
-        rho=0.0, information=0.0, ln_labels=2.302585, best_guess=0.1, chance=0.1, mode="hidden"
+        rho=0.0,
+        information=0.0,
+        ln_labels=2.302585,
+        best_guess=0.1,
+        chance=0.1,
+        visibility="hidden",
     )
     return replace(full(), privacy=nothing, messages={"left": (), "right": ()})

@@ -9,9 +9,10 @@ import pytest
 import torch
 from sklearn.datasets import load_wine
 
+from unlabel.config import TrainSettings
 from unlabel.data import Features, Rows
 from unlabel.federation import Federation
-from unlabel.train import Epoch, Progress, TrainSettings
+from unlabel.train import Epoch, Progress
 from unlabel.train.advice import advise, below_own_features, overfitted, undertrained
 
 SETTINGS = TrainSettings(epochs=20)

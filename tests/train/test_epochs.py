@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from unlabel.configfile import read_run_config
+from unlabel.config import TrainSettings
+from unlabel.config.loader import read_run_folder
 from unlabel.data import Rows
 from unlabel.federation import Federation
-from unlabel.train import TrainSettings
 from unlabel.train.epochs import change, epochs_of, keep, patience_of, resolve
 
 
@@ -81,7 +81,7 @@ def test_an_earlier_sitting_decides_what_auto_stands_for() -> None:
 def test_a_run_keeps_the_numbers_and_stops_at_the_best_version(tmp_path: Path) -> None:
     data = table(tmp_path)
     fed = Federation.local(data, model="mlp", folder=tmp_path / "run")
-    kept = read_run_config(tmp_path / "run").train
+    kept = read_run_folder(tmp_path / "run").train
     assert (kept.epochs, kept.patience) == (100, 50)
     progress = fed.train()
     assert progress.finished
@@ -118,11 +118,11 @@ def test_a_killed_run_ends_in_the_weights_of_an_undisturbed_one(tmp_path: Path) 
     half.active.versions.save = dying  # type: ignore[method-assign, assignment]
     with pytest.raises(Killed):
         half.train()
-    again = Federation.open(tmp_path / "half", resume=True)
-    progress = again.train()
+    reopened = Federation.open(tmp_path / "half", resume=True)
+    progress = reopened.train()
     assert len(progress.history) == len(
         (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()
     )
-    one, other = whole.active.top.fingerprint(), again.active.top.fingerprint()
+    one, other = whole.active.top.fingerprint(), reopened.active.top.fingerprint()
     assert one == other
-    assert replace(again.config.train) == whole.config.train
+    assert replace(reopened.config.train) == whole.config.train

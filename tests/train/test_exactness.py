@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from unlabel.models import Top
 from unlabel.party import ActiveParty, PassiveParty, Stream
+from unlabel.party.learner import learning_rate
 from unlabel.train import Holdings, assemble, batches
 from unlabel.wire import Recorder
 
@@ -24,8 +25,8 @@ STEPS = 6
 def all_weights(active: ActiveParty, passives: dict[str, PassiveParty]) -> dict[str, Tensor]:
     """Return the weights and statistics of every party, by party and name."""
     modules = {"top": active.top.module}
-    if active.own is not None:
-        modules["active"] = active.own.module
+    if active.bottom is not None:
+        modules["active"] = active.bottom.module
     modules |= {name: party.bottom.module for name, party in passives.items()}
     return {f"{who}/{k}": v for who, m in modules.items() for k, v in m.state_dict().items()}
 
@@ -35,8 +36,8 @@ def train_in_one_piece(holdings: Holdings, order: list[Tensor]) -> dict[str, Ten
     active, passives = assemble(holdings)  # only for the same initial weights and scaling
     active.prepare(holdings.rows.train, len(order))
     bottoms = {name: party.bottom for name, party in passives.items()}
-    if active.own is not None:
-        bottoms = {"active": active.own, **bottoms}
+    if active.bottom is not None:
+        bottoms = {"active": active.bottom, **bottoms}
     scalings = {name: bottom.scaling for name, bottom in bottoms.items()}
     network = nn.ModuleDict({k: copy.deepcopy(b.module) for k, b in bottoms.items()})
     top = active.top.module
@@ -68,7 +69,7 @@ def train_in_one_piece(holdings: Holdings, order: list[Tensor]) -> dict[str, Ten
         logits = network["top"](torch.cat(embeddings, 1))
         optimiser.zero_grad()
         F.cross_entropy(logits, holdings.labels[rows]).backward()
-        optimiser.param_groups[0]["lr"] = train.rate(step, len(order))
+        optimiser.param_groups[0]["lr"] = learning_rate(train, step, len(order))
         optimiser.step()
     named = dict(network.state_dict().items())
     return {k.replace("top.", "top/head.", 1) if k.startswith("top.") else k.replace(".", "/", 1): v

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from unlabel import Federation
-from unlabel.configfile import parse_config
+from unlabel.config.loader import parse_run
 from unlabel.errors import DataError
-from unlabel.train.loading import match_tables
+from unlabel.train.tables import match_tables
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Federation:
         ],
         "train": {"epochs": 1, "batch": 16},
     }
-    federation = Federation.create(parse_config(raw, "x"))
+    federation = Federation.create(parse_run(raw, "x"))
     federation.train()
     return federation
 

@@ -10,8 +10,8 @@ from federations import small_holdings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from unlabel.config import Policy
 from unlabel.errors import PartyRefused, TrainingDiverged
-from unlabel.party import Policy
 from unlabel.train import Epoch, Evaluation, Training, Watcher, assemble, batches, evaluate
 
 
@@ -27,11 +27,11 @@ def test_an_epoch_visits_every_row_once_and_never_a_single_row_alone(
 
 def test_epochs_come_in_different_orders_and_the_same_seed_repeats_them() -> None:
     rows = torch.arange(50)
-    first, again, other, reseeded = (
+    first, repeated, other, reseeded = (
         torch.cat(list(batches(rows, 8, seed=seed, epoch=epoch)))
         for seed, epoch in ((1, 1), (1, 1), (1, 2), (2, 1))
     )
-    assert torch.equal(first, again)
+    assert torch.equal(first, repeated)
     assert not torch.equal(first, other)
     assert not torch.equal(first, reseeded)
 
@@ -105,7 +105,7 @@ def test_training_leaves_the_callers_random_numbers_alone() -> None:
 def test_a_rate_that_diverges_is_named_and_nothing_of_it_is_kept(tmp_path: Path) -> None:
     holdings = small_holdings(2, lr=1e30, schedule="constant")
     active, _ = assemble(holdings, folder=tmp_path)
-    with pytest.raises(TrainingDiverged, match=r"not finite in step \d; lower `lr`"):
+    with pytest.raises(TrainingDiverged, match=r"`lr`"):
         Training(active, holdings.rows, holdings.config.train, labels=4).run()
     # Where all began is kept, and nothing that was learned since.
     assert {path.name for path in tmp_path.rglob("*.json")} == {"000000.json"}

@@ -8,17 +8,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from unlabel.config import OptimiserSettings, Policy
 from unlabel.data import Features
 from unlabel.models import build_bottom
-from unlabel.party import (
-    Bottom,
-    CheckpointStore,
-    OptimiserSettings,
-    PassiveParty,
-    Place,
-    Policy,
-    Stream,
-)
+from unlabel.party import Bottom, CheckpointStore, PassiveParty, Place, Stream
 
 #: In an order that is neither that of the alphabet nor that of their lengths.
 NAMES = ("mill", "zoo", "bakery")

@@ -2,9 +2,8 @@
 
 An id is text: `007` and `7` are two ids, and so are `a1` and `A1` unless the parties agree to fold
 case, which is right for e-mail addresses and wrong for customer numbers in letters of both sizes.
-Characters are compared in Unicode's form NFC by default: it joins only what is the same character
-written in two ways, as `é` in one piece or as `e` with an accent. NFKC also joins what only looks
-different, as full-width digits. Blanks at the ends never count.
+Unicode's form NFC, the default, joins only what is the same character written in two ways; NFKC
+also what only looks different, as full-width digits. Blanks at the ends never count.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from unlabel.align.settings import AlignSettings
+from unlabel.config import AlignSettings
 from unlabel.data.dataset import Array
 from unlabel.errors import DataError
 
@@ -28,10 +27,10 @@ def normalise(text: str, settings: AlignSettings) -> str:
     >>> normalise("DE 007", AlignSettings(trim="all"))
     'DE007'
     """
-    # Folding case can leave a form, and a form can bring blanks to the ends, so what is returned
-    # is what no further round would change.
-    while (again := _round(text, settings)) != text:
-        text = again
+    # Folding case can leave a Unicode form, and a form can bring blanks to the ends: repeat until
+    # nothing changes.
+    while (form := _round(text, settings)) != text:
+        text = form
     return text
 
 
@@ -48,31 +47,25 @@ def normalise_all(ids: Iterable[str], settings: AlignSettings, column: str = "id
 
     The error is for the owner of the table and shows one id; it goes into no message.
     """
-    found = [normalise(str(text), settings) for text in ids]
-    for number, text in enumerate(found):
+    forms = [normalise(str(text), settings) for text in ids]
+    for number, text in enumerate(forms):
         if not text:
             raise DataError(f"Column '{column}': row {number + 1} has no id once it is normalised.")
-        if not text.isascii() and not _is_text(text):
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
             raise DataError(
                 f"Column '{column}': the id in row {number + 1} holds half a character; write the "
                 f"table anew in UTF-8."
-            )
+            ) from error
     seen: set[str] = set()
-    double = [text for text in found if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
+    double = [text for text in forms if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
     if double:
         raise DataError(
             f"Column '{column}': {len(double)} ids are the same as another one once they are "
             f"normalised (for example '{double[0]}'); make them differ, or change `align`."
         )
-    return found
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return forms
 
 
 def digest_of(ids: Iterable[str]) -> str:

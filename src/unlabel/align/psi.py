@@ -2,12 +2,12 @@
 
 With H a hash into the curve P-256 and keys c and s that never leave their owners:
 
-    asker     masks its ids                 c H(x)
-    answerer  answers each of them with     s c H(x)     and tells its own ids as s H(y), sorted
-    asker     takes its key off again       s H(x)       and looks which of them are among s H(y)
+    receiver  masks its ids                 c H(x)
+    sender    answers each of them with     s c H(x)     and sends its own ids as s H(y), sorted
+    receiver  takes its key off again       s H(x)       and looks which of them are among s H(y)
 
-The asker learns the common ids and how many the answerer has; the answerer learns how many the
-asker has. Elements are compared whole (RAW), so there is no false match. Keys are new for every
+The receiver learns the common ids and how many the sender has; the sender learns how many the
+receiver has. Elements are compared whole (RAW), so there is no false match. Keys are new for every
 object, and what is masked is sorted by its masked form, so that no order tells anything.
 """
 
@@ -24,9 +24,7 @@ from torch import Tensor
 
 from unlabel.data.dataset import Array
 from unlabel.errors import SettingsError, WireError
-
-#: Called with what is done, of how much, and a word on what it is.
-Watch = Callable[[int, int, str], None]
+from unlabel.progress import Watch, watch_nothing
 
 #: Bytes of a compressed point.
 POINT = 33
@@ -38,18 +36,12 @@ SMALL = 256
 #: one: reading costs less than a twentieth of the work that way.
 READS = 8
 
-NOT_POINTS = "The masked ids are not points of the curve."
-
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 class MissingLibrary(SettingsError):
     """The library is not installed."""
-
-
-def watch_nothing(done: int, total: int, note: str) -> None:
-    """Watch nothing."""
 
 
 def library() -> Any:
@@ -69,27 +61,26 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Asker:
+class Receiver:
     """The side that learns which of its ids the other one has too.
 
     masked  what to send: one row an id, sorted
     """
 
-    def __init__(
-        self, ids: Sequence[str], *, watch: Watch = watch_nothing, workers: int | None = None
-    ) -> None:
-        psi = library()
-        key = psi.client.CreateWithNewKey(True).GetPrivateKeyBytes()
-        self._make: Callable[[], Any] = lambda: psi.client.CreateFromKey(key, True)
-        self._psi, self._watch, self._workers = psi, watch, workers
+    def __init__(self, ids: Sequence[str], *, watch: Watch = watch_nothing) -> None:
+        self._psi = psi = library()
+        self._key = psi.client.CreateWithNewKey(True).GetPrivateKeyBytes()
+        self._watch = watch
 
         def mask(piece: Sequence[str]) -> list[bytes]:
-            return list(self._make().CreateRequest(list(piece)).encrypted_elements)
+            return list(self._client().CreateRequest(list(piece)).encrypted_elements)
 
-        made = _spread(mask, _pieces(ids), len(ids), "masking ids", watch, workers)
-        points = [point for piece in made for point in piece]
+        points = _joined(_spread(mask, ids, PIECE, "masking ids", watch))
         self._order = sorted(range(len(points)), key=points.__getitem__)
         self.masked = pack([points[place] for place in self._order])
+
+    def _client(self) -> Any:
+        return self._psi.client.CreateFromKey(self._key, True)
 
     def common(self, setup: Tensor, response: Tensor) -> Array:
         """Return the positions of the ids that the other side has too, in rising order."""
@@ -102,37 +93,34 @@ class Asker:
         theirs.raw.encrypted_elements.extend(sorted(unpack(setup)))
 
         def unmask(piece: Sequence[bytes]) -> list[int]:
-            given = self._psi.Response()
-            given.encrypted_elements.extend(piece)
-            return list(self._make().GetIntersection(theirs, given))
+            answer = self._psi.Response()
+            answer.encrypted_elements.extend(piece)
+            return list(self._client().GetIntersection(theirs, answer))
 
         size = max(PIECE, len(theirs.raw.encrypted_elements) // READS)
-        pieces = _pieces(answers, size)
-        found = _spread(unmask, pieces, len(answers), "matching ids", self._watch, self._workers)
-        places = [size * number + place for number, each in enumerate(found) for place in each]
+        matches = _spread(unmask, answers, size, "matching ids", self._watch)
+        places = [size * number + place for number, each in enumerate(matches) for place in each]
         return np.array(sorted(self._order[place] for place in places), dtype=np.int64)
 
 
-class Answerer:
-    """The side that is asked, and learns how many ids it was asked about."""
+class Sender:
+    """The side that answers, and learns how many ids it was asked about."""
 
-    def __init__(
-        self, ids: Sequence[str], *, watch: Watch = watch_nothing, workers: int | None = None
-    ) -> None:
-        psi = library()
-        key = psi.server.CreateWithNewKey(True).GetPrivateKeyBytes()
-        self._make: Callable[[], Any] = lambda: psi.server.CreateFromKey(key, True)
-        self._psi, self._watch, self._workers = psi, watch, workers
+    def __init__(self, ids: Sequence[str], *, watch: Watch = watch_nothing) -> None:
+        self._psi = psi = library()
+        self._key = psi.server.CreateWithNewKey(True).GetPrivateKeyBytes()
+        self._watch = watch
 
         def mask(piece: Sequence[str]) -> list[bytes]:
             # The rate of false matches and the size of the request matter to filters only.
-            setup = self._make().CreateSetupMessage(
-                1e-9, len(piece), list(piece), psi.DataStructure.RAW
-            )
+            raw = psi.DataStructure.RAW
+            setup = self._server().CreateSetupMessage(1e-9, len(piece), list(piece), raw)
             return list(setup.raw.encrypted_elements)
 
-        made = _spread(mask, _pieces(ids), len(ids), "masking ids", watch, workers)
-        self.setup = pack(sorted(point for piece in made for point in piece))
+        self.setup = pack(sorted(_joined(_spread(mask, ids, PIECE, "masking ids", watch))))
+
+    def _server(self) -> Any:
+        return self._psi.server.CreateFromKey(self._key, True)
 
     def answer(self, masked: Tensor) -> Tensor:
         """Return the answer to each masked id, in the same order."""
@@ -141,13 +129,10 @@ class Answerer:
             request = self._psi.Request()
             request.reveal_intersection = True
             request.encrypted_elements.extend(piece)
-            return list(self._make().ProcessRequest(request).encrypted_elements)
+            return list(self._server().ProcessRequest(request).encrypted_elements)
 
-        asked = unpack(masked)
-        made = _spread(
-            raise_to_key, _pieces(asked), len(asked), "answering", self._watch, self._workers
-        )
-        return pack([point for piece in made for point in piece])
+        answers = _spread(raise_to_key, unpack(masked), PIECE, "answering", self._watch)
+        return pack(_joined(answers))
 
 
 def pack(points: Sequence[bytes]) -> Tensor:
@@ -167,20 +152,14 @@ def unpack(points: Tensor) -> list[bytes]:
     return [data[start : start + POINT] for start in range(0, len(data), POINT)]
 
 
-def _pieces(items: Sequence[T], size: int = 0) -> list[Sequence[T]]:
-    size = size or PIECE
-    return [items[start : start + size] for start in range(0, len(items), size)]
+def _joined(pieces: Iterable[Sequence[T]]) -> list[T]:
+    return [item for piece in pieces for item in piece]
 
 
 def _spread(
-    work: Callable[[Sequence[T]], R],
-    pieces: Sequence[Sequence[T]],
-    total: int,
-    note: str,
-    watch: Watch,
-    workers: int | None,
+    work: Callable[[Sequence[T]], R], items: Sequence[T], size: int, note: str, watch: Watch
 ) -> list[R]:
-    """Return what `work` makes of each piece, in order, on all cores.
+    """Return what `work` makes of each piece of so many items, in order, on all cores.
 
     Threads are enough: the library lets go of the interpreter while it computes. Every piece gets
     an object of its own, under the same key.
@@ -190,14 +169,16 @@ def _spread(
         try:
             return work(piece)
         except RuntimeError as error:  # how the library reports a point that is none
-            raise WireError(NOT_POINTS) from error
+            raise WireError("The masked ids are not points of the curve.") from error
 
-    count = 1 if total <= SMALL else workers or cores()
-    done, found = 0, []
+    total = len(items)
+    pieces = [items[start : start + size] for start in range(0, total, size)]
+    count = 1 if total <= SMALL else cores()
+    done, results = 0, []
     with ThreadPoolExecutor(count) as pool:
-        results: Iterable[R] = pool.map(safely, pieces) if count > 1 else map(safely, pieces)
-        for piece, made in zip(pieces, results, strict=True):
-            found.append(made)
+        running: Iterable[R] = pool.map(safely, pieces) if count > 1 else map(safely, pieces)
+        for piece, result in zip(pieces, running, strict=True):
+            results.append(result)
             done += len(piece)
             watch(done, total, note)
-    return found
+    return results

@@ -1,19 +1,20 @@
-"""Rows of tables that lie in one process, matched as parties of a federation would do it."""
+"""Rows of tables that lie in one process, matched by their ids or as parties would do it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from unlabel.align.meeting import align
+import numpy as np
+
 from unlabel.align.normal import in_order, normalise_all
 from unlabel.align.people import People
-from unlabel.align.psi import Watch, watch_nothing
-from unlabel.align.settings import AlignSettings
+from unlabel.align.psi_protocol import align
+from unlabel.config import AlignSettings, Policy
 from unlabel.data.dataset import Array
-from unlabel.errors import PartyRefused, WireError, refusal_of
-from unlabel.party import Policy
+from unlabel.errors import DataError, PartyRefused, WireError, refusal_of
+from unlabel.progress import Watch, watch_nothing
 from unlabel.wire import (
     Aligned,
     Common,
@@ -29,7 +30,53 @@ from unlabel.wire import (
 )
 
 
-class Desk:
+def match_ids(ids: Mapping[str, Array], settings: AlignSettings | None = None) -> dict[str, Array]:
+    """Return for each party the positions of the common ids, compared in the open.
+
+    The order is that of the first party's table. Ids are compared in the form that `settings` give
+    them, as between organisations.
+
+    >>> rows = match_ids({"bank": np.array(["a", "b", "c"]), "shop": np.array(["c", "x", "a"])})
+    >>> {party: list(map(int, positions)) for party, positions in rows.items()}
+    {'bank': [0, 2], 'shop': [2, 0]}
+    """
+    rule = settings or AlignSettings()
+    forms = {party: normalise_all(column, rule, party) for party, column in ids.items()}
+    first, *others = forms
+    common = set(forms[first]).intersection(*(forms[party] for party in others))
+    if not common:
+        raise DataError(_nothing_common(forms))
+    order = [value for value in forms[first] if value in common]
+    positions = {party: {v: i for i, v in enumerate(column)} for party, column in forms.items()}
+    return {
+        party: np.array([where[value] for value in order], dtype=np.int64)
+        for party, where in positions.items()
+    }
+
+
+def _nothing_common(forms: Mapping[str, Sequence[str]]) -> str:
+    """Return the error that says which party lacks the ids of the first."""
+    first, *others = forms
+    ids = set(forms[first])
+    shared = {party: len(ids.intersection(forms[party])) for party in others}
+    lacking = [party for party, number in shared.items() if number == 0]
+    if not others or not ids:
+        reason = f"that of '{first}' has no rows"
+    elif lacking:
+        names = " and ".join(f"'{party}'" for party in lacking)
+        have = "have" if len(lacking) > 1 else "has"
+        reason = f"{names} {have} none of the {len(ids)} ids of '{first}', such as '{min(ids)}'"
+    else:
+        counts = ", ".join(f"'{party}' has {number}" for party, number in shared.items())
+        reason = f"of the {len(ids)} ids of '{first}', {counts}, but none is in all tables"
+    parties = ", ".join(f"'{party}'" for party in forms)
+    return (
+        f"The tables of {parties} have no id in common: {reason}; check that the id columns hold "
+        f"the same kind of id, and `align`."
+    )
+
+
+class UntrainedParty:
     """A passive party before it has a model: it answers about its people and nothing else."""
 
     def __init__(self, people: People, policy: Policy) -> None:
@@ -38,10 +85,9 @@ class Desk:
 
     def handle(self, message: Message) -> Message:
         """Answer one message."""
-        people = self.people
+        people, rows = self.people, len(self.people.positions)
         try:
             if isinstance(message, Describe):
-                rows = len(people.positions)
                 return Description(message.step, rows, 0, (), 0, aligned=people.digest)
             if isinstance(message, Match):
                 return people.match(message, self.policy)
@@ -75,11 +121,11 @@ def match_privately(
     """
     first, *others = ids
     if not others:
-        own = normalise_all(ids[first], settings, first)
-        return {first: in_order(own, range(len(own)))}
-    given = policies or {}
-    desks = {
-        name: Desk(
+        forms = normalise_all(ids[first], settings, first)
+        return {first: in_order(forms, range(len(forms)))}
+    policies = policies or {}
+    parties = {
+        name: UntrainedParty(
             People(
                 ids[name],
                 settings=settings,
@@ -87,16 +133,17 @@ def match_privately(
                 folder=folder / name if folder else None,
                 watch=watch,
             ),
-            given.get(name, replace(Policy(), min_common=1)),
+            policies.get(name, replace(Policy(), min_common=1)),
         )
         for name in others
     }
-    found = align(
-        LocalTransport(desks),
+    alignment = align(
+        LocalTransport(parties),
         ids[first],
         settings,
         folder=folder / first if folder else None,
         watch=watch,
         column=first,
     )
-    return {first: found.positions, **{n: desk.people.positions for n, desk in desks.items()}}
+    others_rows = {name: party.people.positions for name, party in parties.items()}
+    return {first: alignment.positions, **others_rows}

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
-from unlabel.audit.plain import number, plain_data
+from unlabel.audit.figures import number, plain_data
 
 
 @dataclass(frozen=True)
@@ -28,11 +27,7 @@ class ForgettingCost:
 
     @classmethod
     def of(cls, about: Mapping[str, Any]) -> ForgettingCost:
-        """Return it from plain data that may hold more.
-
-        >>> ForgettingCost.of({"steps": 40, "mode": "open"})
-        ForgettingCost(steps=40, seconds=None, transcript_bytes=None)
-        """
+        """Return it from plain data that may hold more."""
         names = ("steps", "seconds", "transcript_bytes")
         return cls(*(number(about.get(name), name) for name in names))
 
@@ -85,7 +80,7 @@ class AuditFacts:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Messages that crossed a party's boundary in one direction, one or a few neighbours.
+    """Messages that crossed a party's boundary in one direction: one, or a few in a row.
 
     at         seconds, from the first message on
     direction  received or sent, as the party sees it
@@ -99,34 +94,19 @@ class Transfer:
     bytes: int
 
 
-def transfers_from_json(
-    raw: Mapping[str, Sequence[Mapping[str, Any]]],
-) -> dict[str, tuple[Transfer, ...]]:
-    """Return what crossed each party's boundary, from plain data.
+def transfers_from_json(raw: Mapping[str, Sequence[Any]]) -> dict[str, tuple[Transfer, ...]]:
+    """Return what crossed each party's boundary, from plain data."""
 
-    A date in place of seconds counts in seconds too, and messages without either by their order.
-    """
-    return {str(party): _lane(lane) for party, lane in raw.items()}
+    def transfer(each: Mapping[str, Any]) -> Transfer:
+        at, size = _needed(each, "at"), _needed(each, "bytes")
+        return Transfer(at, str(each["direction"]), str(each["kind"]), size)
 
-
-def _lane(lane: Sequence[Mapping[str, Any]]) -> tuple[Transfer, ...]:
-    moments = [_moment(each.get("at"), place) for place, each in enumerate(lane)]
-    return tuple(
-        Transfer(at, str(each["direction"]), str(each["kind"]), _needed(each, "bytes"))
-        for at, each in zip(moments, lane, strict=True)
-    )
-
-
-def _moment(at: Any, place: int) -> float:
-    if isinstance(at, str):
-        return datetime.fromisoformat(at).timestamp()
-    found: float = number(place if at is None else at, "at")
-    return found
+    return {str(party): tuple(map(transfer, lane)) for party, lane in raw.items()}
 
 
 def _needed(raw: Mapping[str, Any], name: str) -> Any:
     """Return a number that has to be there."""
-    found = number(raw[name], name)
-    if found is None:
+    value = number(raw[name], name)
+    if value is None:
         raise ValueError(f"`{name}` is no number")
-    return found
+    return value

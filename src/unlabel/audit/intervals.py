@@ -1,4 +1,4 @@
-"""How sure a figure is: 95 % intervals of shares, of means, of medians, and of anything else."""
+"""95 % confidence intervals of shares, means, medians, and of any statistic by resampling."""
 
 from __future__ import annotations
 
@@ -28,12 +28,10 @@ def share_interval(hits: int, total: int) -> Interval:
     >>> [round(end, 4) for end in share_interval(0, 10)]
     [0.0, 0.3085]
     """
-    from scipy.special import betaincinv
+    from scipy.stats import binomtest
 
-    tail = (1 - CONFIDENCE) / 2
-    low = float(betaincinv(hits, total - hits + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, total - hits, 1 - tail)) if hits < total else 1.0
-    return low, high
+    low, high = binomtest(hits, total).proportion_ci(CONFIDENCE, "exact")
+    return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
@@ -42,32 +40,26 @@ def mean_interval(values: Sequence[float]) -> Interval:
     >>> [round(end, 3) for end in mean_interval([1.0, 2.0, 3.0])]
     [-0.484, 4.484]
     """
-    from scipy.special import stdtrit
+    from scipy.stats import sem, t
 
-    found = np.asarray(values, dtype=np.float64)
-    t = float(stdtrit(len(found) - 1, (1 + CONFIDENCE) / 2))
-    reach = t * float(found.std(ddof=1)) / len(found) ** 0.5
-    return float(found.mean()) - reach, float(found.mean()) + reach
+    mean = float(np.mean(values))
+    reach = float(t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * sem(values))
+    return mean - reach, mean + reach
 
 
 def median_interval(values: Sequence[float]) -> Interval:
-    """Return the second smallest and the second largest of ten values or so.
+    """Return two of the values; the median lies between them whatever the distribution.
 
-    The median lies between order statistics r and n + 1 - r with probability
-    1 - 2 P(Binomial(n, 1/2) < r), whatever the distribution: 97.9 % for n = 10 and r = 2.
+    They are the order statistics r and n + 1 - r with the largest r for which
+    P(Binomial(n, 1/2) < r) is at most 2.5 %; of fewer than 6 values the smallest and the largest.
 
     >>> median_interval([float(n) for n in range(10)])
     (1.0, 8.0)
     """
-    found = sorted(values)
-    # The largest r that keeps the tail small enough; the ends themselves where n is small.
-    chance, tail, r = 0.5 ** len(found), 0.0, 0
-    while tail + chance <= (1 - CONFIDENCE) / 2 and r < (len(found) - 1) // 2:
-        tail += chance
-        r += 1
-        chance *= (len(found) - r + 1) / r
-    edge = max(0, r - 1)
-    return found[edge], found[len(found) - 1 - edge]
+    from scipy.stats import quantile_test
+
+    low, high = quantile_test(values, p=0.5).confidence_interval(CONFIDENCE)
+    return (float(low), float(high)) if low == low else (min(values), max(values))
 
 
 def bootstrap(
@@ -78,22 +70,20 @@ def bootstrap(
     draws: int = DRAWS,
     seed: int = 0,
 ) -> Interval:
-    """Return the interval of a statistic of rows that are drawn again from within each stratum.
+    """Return the interval of a statistic over rows resampled within each stratum.
 
     strata  [rows], which stratum a row is of
     bounds  what the statistic cannot leave
 
-    A statistic such as a largest difference is higher on rows drawn again than on the rows
-    themselves. So the 2.5 % and 97.5 % points of the draws are moved by what their mean is off.
+    A statistic such as a largest difference is higher on resampled rows than on the rows
+    themselves. So the 2.5 % and 97.5 % points of the draws are moved by what their mean is off,
+    which is none of the methods of `scipy.stats.bootstrap`; nor does that take strata of one row.
     """
     value = float(statistic(np.ones((1, len(strata))))[0])
     drawn = np.concatenate([statistic(piece) for piece in resampled(strata, draws, seed)])
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(drawn, [tail, 1 - tail]) + (value - drawn.mean())
-    return (
-        float(np.clip(min(low, value), *bounds)),
-        float(np.clip(max(high, value), *bounds)),
-    )
+    return float(np.clip(min(low, value), *bounds)), float(np.clip(max(high, value), *bounds))
 
 
 def resampled(strata: NDArray[np.int64], draws: int, seed: int) -> Iterator[Array]:

@@ -1,12 +1,11 @@
 """What the report draws, as plain data of bounded size; never more of a row than two numbers.
 
     labels       names of the labels, in the order of their numbers
-    forgotten    numbers of the forgotten labels; empty where people were forgotten
+    forgotten    numbers of the forgotten labels
     accuracy     model -> a line a label: [share, low, high, rows] of the test rows of that label,
                  null where it has none; a 95 % interval after Clopper and Pearson
-    destination  model -> {shares, rows, entropy}: of the test rows of the forgotten labels, or of
-                 the listed people's rows, the share that is given each label, and the entropy of
-                 those shares in nats
+    destination  model -> {shares, rows, entropy}: of the test rows of the forgotten labels the
+                 share that is given each label, and the entropy of those shares in nats
     scores       {edges, models}: members (forgotten training rows) against strangers (test rows of
                  the same labels), by the score of an attack on membership; a model -> {members,
                  strangers}, each {counts, rows, quartiles}, with a count between two edges
@@ -24,9 +23,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.audit.intervals import share_interval
-from unlabel.audit.likelihood import log_odds
-from unlabel.audit.seen import Part, Seen
+from unlabel.audit.measures.accuracy import accuracy
+from unlabel.audit.measures.likelihood import log_odds
+from unlabel.audit.observation import Observation, ObservedRows
 
 BINS = 30
 #: Log-odds beyond this are all the same: certain to nine digits.
@@ -38,57 +37,47 @@ MAPPED = ("original", "forgotten")
 
 
 def picture_data(
-    models: Mapping[str, Seen],
-    labels: Sequence[int],
-    names: Sequence[str],
-    people: Tensor | None = None,
+    models: Mapping[str, Observation], labels: Sequence[int], names: Sequence[str]
 ) -> dict[str, Any]:
     """Return the data of the report's pictures, whose keys stand at the head of this file.
 
     models  what was seen of each, by its name in `MODELS`
-    labels  numbers of the forgotten labels; empty where people were forgotten
+    labels  numbers of the forgotten labels
     names   of all labels
-    people  which training rows were forgotten, as a mask, where people were
     """
-    found: dict[str, Any] = {"labels": [str(name) for name in names], "forgotten": list(labels)}
-    pairs = {name: _pair(seen, labels, people) for name, seen in models.items()}
-    found["accuracy"] = {n: label_accuracy(seen.test, len(names)) for n, seen in models.items()}
-    asked = {name: pair[0] if people is not None else pair[1] for name, pair in pairs.items()}
-    if all(len(part) for part in asked.values()):
-        found["destination"] = {n: destination(part, len(names)) for n, part in asked.items()}
+    pictures: dict[str, Any] = {"labels": [str(name) for name in names], "forgotten": list(labels)}
+    pictures["accuracy"] = {n: label_accuracy(m.test, len(names)) for n, m in models.items()}
+    # Members are the forgotten training rows, strangers test rows that nobody could have learnt.
+    pairs = {n: (m.train.of(labels), m.test.of(labels)) for n, m in models.items()}
+    if all(len(strangers) for _, strangers in pairs.values()):
+        pictures["destination"] = {n: destination(pair[1], len(names)) for n, pair in pairs.items()}
     scores = {
         name: {"members": certainty(members), "strangers": certainty(strangers)}
         for name, (members, strangers) in pairs.items()
         if len(members) and len(strangers)
     }
     if scores:
-        found["scores"] = histograms(scores)
+        pictures["scores"] = histograms(scores)
     if all(name in models for name in MAPPED):
-        found["map"] = flat_map({name: models[name].test for name in MAPPED}, labels)
-    return found
+        pictures["map"] = flat_map({name: models[name].test for name in MAPPED}, labels)
+    return pictures
 
 
-def label_accuracy(part: Part, count: int) -> list[list[float] | None]:
+def label_accuracy(part: ObservedRows, count: int) -> list[list[Any] | None]:
     """Return [share, low, high, rows] a label: how many of its rows are called by it.
 
     >>> labels = torch.tensor([0, 0, 0, 0, 1])
-    >>> part = Part(labels, torch.eye(3)[[0, 0, 0, 2, 1]], torch.zeros(5, 3), {})
+    >>> part = ObservedRows(labels, torch.eye(3)[[0, 0, 0, 2, 1]], torch.zeros(5, 3), {})
     >>> [[round(x, 3) for x in line] if line else None for line in label_accuracy(part, 3)]
     [[0.75, 0.194, 0.994, 4], [1.0, 0.025, 1.0, 1], None]
     """
-    right = part.logits.argmax(1) == part.labels
-    lines: list[list[float] | None] = []
-    for label in range(count):
-        own = right[part.labels == label]
-        n, k = len(own), int(own.sum())
-        if n == 0:
-            lines.append(None)
-            continue
-        lines.append([k / n, *share_interval(k, n), n])
-    return lines
+    figures = [accuracy(part.of([label]), "") for label in range(count)]
+    return [
+        None if f.value is None else [f.value, f.low, f.high, f.detail["rows"]] for f in figures
+    ]
 
 
-def destination(part: Part, count: int) -> dict[str, Any]:
+def destination(part: ObservedRows, count: int) -> dict[str, Any]:
     """Return where rows go: q_c, the share that is predicted as c, and H = -sum q_c ln q_c."""
     shares = torch.bincount(part.logits.argmax(1), minlength=count).double() / len(part)
     entropy = -torch.special.xlogy(shares, shares).sum()
@@ -96,7 +85,7 @@ def destination(part: Part, count: int) -> dict[str, Any]:
     return {"shares": shares.tolist(), "rows": len(part), "entropy": max(0.0, float(entropy))}
 
 
-def certainty(part: Part) -> Tensor:
+def certainty(part: ObservedRows) -> Tensor:
     """Return ln p_y / (1 - p_y) a row, for its own label y: how sure the model is of it.
 
     It is what a likelihood-ratio attack looks at, taken before any output was muted, since who
@@ -129,7 +118,7 @@ def histograms(scores: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Any]:
     return {"edges": _rounded(edges.tolist()), "models": drawn}
 
 
-def flat_map(parts: Mapping[str, Part], labels: Sequence[int]) -> dict[str, Any]:
+def flat_map(parts: Mapping[str, ObservedRows], labels: Sequence[int]) -> dict[str, Any]:
     """Return the same test rows of several models in the two directions they vary most in.
 
     X = embeddings of all parties side by side, the chosen rows of all models below each other,
@@ -155,13 +144,6 @@ def flat_map(parts: Mapping[str, Part], labels: Sequence[int]) -> dict[str, Any]
         for model, places in zip(parts, flat.reshape(len(parts), -1, 2).tolist(), strict=True)
     }
     return {"explained": explained, "models": drawn}
-
-
-def _pair(seen: Seen, labels: Sequence[int], people: Tensor | None) -> tuple[Part, Part]:
-    """Return the forgotten training rows, and test rows that nobody could have learnt."""
-    if people is not None:
-        return seen.train.take(people), seen.test
-    return seen.train.of(labels), seen.test.of(labels)
 
 
 def _some_rows(kinds: Tensor, labels: Sequence[int]) -> Tensor:

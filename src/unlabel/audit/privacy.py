@@ -4,7 +4,7 @@ Plain data of it, in `audit.json`, leaves out what is not known:
 
     {"rho": 0.0, "information": 0.0, .., "guarantee": "..", "sentence": "..", "total": {..},
      "attacks": [{"name": "..", "value": 0.5, "low": 0.5, "high": 0.5, "chance": 0.5}],
-     "mode": "hidden"}
+     "visibility": "hidden"}
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from unlabel.audit.measure import Estimate
-from unlabel.audit.plain import number, plain_data
+from unlabel.audit.figures import number, plain_data
 from unlabel.train import Conduct
 
 
@@ -28,10 +27,11 @@ class Attack:
     high: float | None = None
     chance: float | None = None
 
-    @property
-    def estimate(self) -> Estimate:
-        """Its success, with a 95 % interval."""
-        return Estimate(self.value, self.low, self.high)
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Attack:
+        """Return it from plain data."""
+        ends = (number(raw.get(name), name) for name in ("value", "low", "high", "chance"))
+        return cls(str(raw["name"]), *ends)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,12 @@ class Total(Bound):
     requests: int | None = None
     sentence: str = ""
 
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Total:
+        """Return it from plain data."""
+        requests = number(raw.get("requests"), "requests")
+        return cls(**_bound(raw), requests=requests, sentence=str(raw.get("sentence", "")))
+
 
 @dataclass(frozen=True)
 class Privacy(Bound):
@@ -83,13 +89,13 @@ class Privacy(Bound):
     sentence  the bound for people, or that there is none
     total     of all hidden requests so far; None where the request was not hidden
     attacks   those that were tried; None where the original was gone and none could be
-    mode      hidden, deep or open
+    visibility  hidden or open
     """
 
     sentence: str = ""
     total: Total | None = None
     attacks: tuple[Attack, ...] | None = None
-    mode: str = ""
+    visibility: str = ""
 
     @classmethod
     def of(cls, conduct: Conduct, labels: int, attacks: Sequence[Attack] | None = None) -> Privacy:
@@ -98,14 +104,9 @@ class Privacy(Bound):
         conduct  how it was carried out
         labels   of the run; a guess is right once in so many
         """
-        found = dict(conduct.privacy or {})
-        if not found:
-            found = {
-                "sentence": f"Nothing bounds what partners can tell; this method tells them "
-                f"{conduct.tells}.",
-                "chance": 1 / labels,
-            }
-        known = cls.from_json({**found, "mode": conduct.mode})
+        tells = f"Nothing bounds what partners can tell; this method tells them {conduct.tells}."
+        account = conduct.privacy or {"sentence": tells, "chance": 1 / labels}
+        known = cls.from_json({**account, "visibility": conduct.visibility})
         return known if attacks is None else replace(known, attacks=tuple(attacks))
 
     @classmethod
@@ -119,9 +120,9 @@ class Privacy(Bound):
         return cls(
             **_bound(raw),
             sentence=str(raw.get("sentence", "")),
-            total=None if total is None else _total(total),
-            attacks=None if attacks is None else tuple(_attack(each) for each in attacks),
-            mode=str(raw.get("mode", "")),
+            total=None if total is None else Total.from_json(total),
+            attacks=None if attacks is None else tuple(Attack.from_json(each) for each in attacks),
+            visibility=str(raw.get("visibility", "")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -130,21 +131,11 @@ class Privacy(Bound):
         return _known({**plain_data(self), "total": total})
 
 
-def _known(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in found.items() if value is not None and value != ""}
+def _known(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if value is not None and value != ""}
 
 
 def _bound(raw: Mapping[str, Any]) -> dict[str, Any]:
     numbers = [field.name for field in fields(Bound) if field.name != "guarantee"]
-    found: dict[str, Any] = {name: number(raw.get(name), name) for name in numbers}
-    return {**found, "guarantee": str(raw.get("guarantee", ""))}
-
-
-def _total(raw: Mapping[str, Any]) -> Total:
-    requests = number(raw.get("requests"), "requests")
-    return Total(**_bound(raw), requests=requests, sentence=str(raw.get("sentence", "")))
-
-
-def _attack(raw: Mapping[str, Any]) -> Attack:
-    ends = (number(raw.get(name), name) for name in ("value", "low", "high", "chance"))
-    return Attack(str(raw["name"]), *ends)
+    bound: dict[str, Any] = {name: number(raw.get(name), name) for name in numbers}
+    return {**bound, "guarantee": str(raw.get("guarantee", ""))}

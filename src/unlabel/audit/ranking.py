@@ -1,11 +1,13 @@
-"""Two kinds of rows told apart by one score: area under the curve, and the best threshold."""
+"""Two kinds of rows separated by one score: area under the curve, and the best threshold."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unlabel.audit.intervals import Array
+from unlabel.audit.intervals import Array, Statistic
 
 
 class Ranking:
@@ -25,14 +27,14 @@ class Ranking:
         """Return P(positive > negative) + P(positive = negative) / 2, a pair drawn by weight."""
         positive, negative = self._shares(weights)
         below = 1 - np.cumsum(negative, 1) + negative / 2
-        found: Array = (positive * below).sum(1)
-        return found
+        area: Array = (positive * below).sum(1)
+        return area
 
     def youden(self, weights: Array | None = None) -> Array:
         """Return max over thresholds t of P(positive >= t) - P(negative >= t), at least 0."""
         positive, negative = self._shares(weights)
-        found: Array = np.clip(np.cumsum(positive - negative, 1).max(1), 0.0, 1.0)
-        return found
+        gain: Array = np.clip(np.cumsum(positive - negative, 1).max(1), 0.0, 1.0)
+        return gain
 
     def power(self, alarm: float, weights: Array | None = None) -> Array:
         """Return the largest share of positives above a threshold that few negatives reach.
@@ -41,8 +43,8 @@ class Ranking:
         """
         positive, negative = self._shares(weights)
         fine = np.cumsum(negative, 1) <= alarm + 1e-12
-        found: Array = np.where(fine, np.cumsum(positive, 1), 0.0).max(1)
-        return found
+        share: Array = np.where(fine, np.cumsum(positive, 1), 0.0).max(1)
+        return share
 
     def best_threshold(self) -> float | None:
         """Return a threshold of the largest difference, midway to the next value below.
@@ -66,3 +68,14 @@ class Ranking:
         ones = np.add.reduceat(ordered * self._positive, self._starts, axis=1)
         zeros = np.add.reduceat(ordered * ~self._positive, self._starts, axis=1)
         return ones / ones.sum(1, keepdims=True), zeros / zeros.sum(1, keepdims=True)
+
+
+def mean_auc(rankings: Sequence[Ranking], rows: Sequence[NDArray[np.bool_]]) -> Statistic:
+    """Return the mean AUC of several rankings, each of some of the rows, as a statistic."""
+
+    def statistic(weights: Array) -> Array:
+        areas = [rank.auc(weights[:, some]) for rank, some in zip(rankings, rows, strict=True)]
+        mean: Array = np.mean(areas, axis=0)
+        return mean
+
+    return statistic

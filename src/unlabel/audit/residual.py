@@ -7,8 +7,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+from unlabel.audit.figures import Estimate, Figure
 from unlabel.audit.intervals import CONFIDENCE
-from unlabel.audit.measure import Estimate, Figure
 
 #: Standard errors by which original and retrained must differ for a ratio to mean anything.
 ERRORS = 3.0
@@ -54,25 +54,20 @@ def residual_knowledge(
     if not retrained or len(whole) < 2 + len(retrained) or len(known) < len(whole):
         return Figure(None, note="It needs a value with an interval of every model.")
     f, o, *ts = (float(figure.value or 0.0) for figure in whole)
-    var_f, var_o, *own = (error**2 for error in known)
+    var_f, var_o, *var_ts = (error**2 for error in known)
     t, count = float(np.mean(ts)), len(ts)
     spread = float(np.var(ts, ddof=1)) / count if count > 1 else 0.0
-    var_t = max(spread, sum(own) / count**2)
+    var_t = max(spread, sum(var_ts) / count**2)
     apart = (var_o + var_t) ** 0.5
-    detail = {
-        "original": o,
-        "retrained": t,
-        "forgotten": f,
-        "difference": o - t,
-        "difference_error": apart,
-    }
-    found = residual(f, o, t)
-    if found is None or abs(o - t) < ERRORS * apart:
+    detail = {"original": o, "retrained": t, "forgotten": f}
+    detail |= {"difference": o - t, "difference_error": apart}
+    share = residual(f, o, t)
+    if share is None or abs(o - t) < ERRORS * apart:
         note = (
             f"Undefined: original and retrained differ by {o - t:.3f}, less than three standard "
             f"errors of {apart:.3f}."
         )
         return Figure(None, detail=detail, note=note)
-    error = (var_f + found**2 * var_o + (1 - found) ** 2 * var_t) ** 0.5 / abs(o - t)
+    error = (var_f + share**2 * var_o + (1 - share) ** 2 * var_t) ** 0.5 / abs(o - t)
     detail["error"] = error
-    return Figure(found, found - REACH * error, found + REACH * error, detail)
+    return Figure(share, share - REACH * error, share + REACH * error, detail)

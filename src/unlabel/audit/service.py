@@ -1,4 +1,4 @@
-"""A run's audits: look at the models of a request, measure, and name the level reached."""
+"""A run's audits: look at the models of a request, measure, and name the depth reached."""
 
 from __future__ import annotations
 
@@ -16,35 +16,29 @@ import torch
 from torch import nn
 
 from unlabel._version import __version__
+from unlabel.audit.attacks.moved_rows import moved_attacks
 from unlabel.audit.compare import compare
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
-from unlabel.audit.gate import NO_RETRAINED, judge, level_of
-from unlabel.audit.kept import keep_seen, kept_seen
-from unlabel.audit.partner_attacks import moved_attacks
+from unlabel.audit.gate import NO_RETRAINED, depth_of, judge
+from unlabel.audit.observation import Observation, observe, read_observation, write_observation
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
-from unlabel.audit.seen import Seen, look
-from unlabel.audit.verdict import Verdict, reaches
+from unlabel.audit.verdict import AUDIT, Verdict, reaches, verdict_of
+from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, RunError
+from unlabel.errors import ForgetError
 from unlabel.files import sha256, write_atomically
-from unlabel.forget import Run, Transaction, Watch, watch_nothing
+from unlabel.forget import Run, Transaction
 from unlabel.forget.transaction import NOTHING
+from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
-from unlabel.train import (
-    AuditSettings,
-    Conduct,
-    Forgotten,
-    RequestFacts,
-    Training,
-    VersionFacts,
-    assemble,
-)
+from unlabel.progress import Watch, watch_nothing
+from unlabel.train import Conduct, RequestFacts, Training, VersionFacts, assemble
 from unlabel.train.facts import staged_in
 
-#: Where the active party keeps the last audit, and what it saw of retrained models.
-AUDIT, RETRAINED = "audit.json", "retrained"
+#: Where the active party keeps what it observed of retrained models.
+RETRAINED = "retrained"
 #: How references are seeded; those of another rule are not used again.
 SEEDS = "seeds of their own"
 NO_DATA = (
@@ -128,90 +122,50 @@ def audit(
     limits = demand or run.config.audit
     models = _models(run, case, labels)
     references = _references(run, case, retrained, watch)
-    seen: dict[str, list[Seen]] = {name: [one] for name, one in models.items()}
+    observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     if references:
-        seen["retrained"] = references
-    measures = compare(seen, labels, watch=watch)
+        observed["retrained"] = references
+    measures = compare(observed, labels, watch=watch)
     findings = judge(measures, limits)
-    first = {name: several[0] for name, several in seen.items()}
+    first = {name: several[0] for name, several in observed.items()}
+    attacks = None
+    if "original" in models:
+        attacks = moved_attacks(models["original"], models["forgotten"], labels)
     verdict = Verdict(
         request=request.id,
         labels=names,
         people=0,
         state=case.state,
-        mode=conduct.mode,
+        visibility=conduct.visibility,
         method=request.method,
         settings=dict(conduct.settings),
-        level=level_of(findings),
+        depth=depth_of(findings),
         demanded=limits.demand,
         findings=tuple(findings),
         measures=measures,
         pictures=picture_data(first, labels, run.labels),
-        privacy=_privacy(conduct, len(run.labels), models, labels),
+        privacy=Privacy.of(conduct, len(run.labels), attacks),
         messages=transfers_from_json(conduct.messages),
         unknown=tuple(_unknown(case, models, references)),
         thresholds=limits,
         facts=_facts(run, conduct, len(references), time.monotonic() - started),
     )
-    path = audit_path(run)
+    # With the active party, since it names the labels.
+    path = run.folder / ACTIVE / AUDIT
     write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
     return verdict
-
-
-def audit_path(run: Run) -> Path:
-    """Return where the last audit is kept: with the active party, since it names the labels."""
-    return run.folder / ACTIVE / AUDIT
-
-
-@dataclass(frozen=True)
-class Audited:
-    """What the last audit of a request found, and what is demanded.
-
-    Demanded is what the run demands, or what the audit did where that was deeper.
-    """
-
-    level: str
-    demanded: str
-
-    @property
-    def passed(self) -> bool:
-        """Whether the level that was found is deep enough."""
-        return reaches(self.level, self.demanded)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data, as a ledger holds it."""
-        return {"level": self.level, "demanded": self.demanded}
-
-
-def audited(folder: Path, demand: str, request: str | None) -> Audited | None:
-    """Return what the last audit in a run's folder found, if it is one of this request.
-
-    demand  what the run demands
-    """
-    path = folder / ACTIVE / AUDIT
-    if request is None or not path.exists():
-        return None
-    try:
-        found = json.loads(path.read_bytes())
-        if str(found["request"]) != request:
-            return None
-        level, asked = str(found["level"]), str(found["demanded"])
-        deeper = Audited(level, asked if reaches(asked, demand) else demand)
-        reaches(level, deeper.demanded)  # an unknown level is no level
-        return deeper
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RunError(f"'{path}' cannot be read; run `unlabel audit` again.") from error
 
 
 def expect_committable(
     folder: Path, demand: str, request: str | None, *, force: bool
 ) -> dict[str, Any]:
-    """Return what an audit said of the request that waits in a folder, for the ledger.
+    """Return the depth an audit found of the staged request of a folder, for the ledger.
 
     Raise where it cannot be committed, or not without `force`. It is read from the active party's
     own files: partners are not to see that a commit was tried in vain.
 
-    request  its id; whatever waits if None
+    demand   the depth that the run demands
+    request  its id; the staged one if None
     """
     staged = staged_in(folder / ACTIVE)
     if staged is not None and request in (None, staged.id):
@@ -219,110 +173,93 @@ def expect_committable(
         reason = staged.why_not(force=force)
         if reason:
             raise ForgetError(reason)
-    found = audited(folder, demand, request)
-    if found is None:
-        return {"level": None}
-    if not found.passed and not force:
+    verdict = verdict_of(folder / ACTIVE, request)
+    if verdict is None:
+        return {"depth": None}
+    # The run's demand, or that of the audit where it was deeper.
+    demanded = verdict.demanded if reaches(verdict.demanded, demand) else demand
+    if not reaches(verdict.depth, demanded) and not force:
         raise ForgetError(
-            f"The audit found level '{found.level}' and '{found.demanded}' is demanded; roll "
-            f"the request back, or commit it with --force."
+            f"The audit found depth '{verdict.depth}' and '{demanded}' is demanded; roll the "
+            f"request back, or commit it with --force."
         )
-    return found.to_json()
+    return {"depth": verdict.depth, "demanded": demanded}
 
 
-def _models(run: Run, case: Case, labels: tuple[int, ...]) -> dict[str, Seen]:
-    """Look at the models before and after; the same messages whatever the labels are."""
+def _models(run: Run, case: Case, labels: tuple[int, ...]) -> dict[str, Observation]:
+    """Observe the models before and after; the same messages whatever the labels are."""
     active = run.active
-    found: dict[str, Seen] = {}
+    models: dict[str, Observation] = {}
     try:
         for name, version in (("original", case.before), ("forgotten", case.after)):
             if version is not None:
                 active.versions.restore(version)
-                found[name] = _look(active, run, case)
+                models[name] = _observe(active, run, case)
     finally:
         run.refresh(afresh=True)
         if run.undecided is not None:  # made in this process, and still what it predicts by
             active.versions.restore(case.after)
-    if "original" in found:
-        found["mask"] = found["original"].masked(labels)
-    return found
+    if "original" in models:
+        models["mask"] = models["original"].masked(labels)
+    return models
 
 
-def _look(active: ActiveParty, run: Run, case: Case) -> Seen:
-    """Return what is seen of a model, without labels that were forgotten earlier."""
-    seen = look(active, run.holdings.rows, run.labels)
-    earlier = _earlier(run, case).labels
-    return replace(seen, train=seen.train.without(earlier), test=seen.test.without(earlier))
+def _observe(active: ActiveParty, run: Run, case: Case) -> Observation:
+    """Observe a model, without the rows of labels that were forgotten earlier."""
+    model = observe(active, run.holdings.rows, run.labels)
+    earlier = [n for n in case.facts.forgotten.labels if run.labels[n] not in case.request.labels]
+    return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 
 
-def _earlier(run: Run, case: Case) -> Forgotten:
-    """Return what was forgotten before the request."""
-    gone, names = case.facts.forgotten, case.request.labels
-    labels = {run.labels.index(name) for name in names}
-    return replace(gone, labels=tuple(n for n in gone.labels if n not in labels))
-
-
-def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Seen]:
-    """Return what is seen of retrained models: those that are kept, and as many as are wanted.
+def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Observation]:
+    """Return observations of retrained models: those that are kept, and as many as are wanted.
 
     Each has a seed of its own, none of them that of the original: what they have in common with it
     is what the data says, not where it began.
     """
-    holdings, config, gone = run.holdings, run.config, case.facts.forgotten
-    about = json.dumps([SEEDS, case.facts.data, dict(case.facts.settings), asdict(gone)])
+    holdings, config, forgotten = run.holdings, run.config, case.facts.forgotten
+    about = json.dumps([SEEDS, case.facts.data, dict(case.facts.settings), asdict(forgotten)])
     folder = run.folder / ACTIVE / RETRAINED / sha256(about.encode())[:12]
     work = folder / "work"  # where a reference is trained; what a killed audit left there goes
     shutil.rmtree(work, ignore_errors=True)
-    found = []
+    references = []
     for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
         path = folder / f"{number}.safetensors"
         if not path.exists():
             watch(number, wanted, f"retraining {number + 1} of {wanted}")
             settings = replace(config.train, seed=config.train.seed + 1 + number)
             # The rows stay: another seed for the models, the same data to judge them on.
-            own = replace(holdings, config=replace(config, train=settings))
+            reference = replace(holdings, config=replace(config, train=settings))
             try:
                 # With versions of its own, to stop early where the original would.
-                active, _ = assemble(own, folder=work)
-                rows = holdings.rows_without(gone)
+                active, _ = assemble(reference, folder=work)
+                rows = holdings.rows_without(forgotten)
                 Training(active, rows, settings, labels=len(run.labels)).run()
-                keep_seen(path, _look(active, run, case))
+                write_observation(path, _observe(active, run, case))
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        found.append(kept_seen(path, run.labels))
-    return found
+        references.append(read_observation(path, run.labels))
+    return references
 
 
-def _privacy(
-    conduct: Conduct, count: int, models: Mapping[str, Seen], labels: tuple[int, ...]
-) -> Privacy:
-    """Return what the accountant says of a request, and what partners' own models show of it."""
-    attacks = None
-    if "original" in models:
-        attacks = moved_attacks(models["original"], models["forgotten"], labels)
-    return Privacy.of(conduct, count, attacks)
-
-
-def _unknown(case: Case, models: Mapping[str, Seen], references: list[Seen]) -> list[str]:
+def _unknown(
+    case: Case, models: Mapping[str, Observation], references: list[Observation]
+) -> list[str]:
     """Return what this audit cannot know."""
-    said = []
-    if not references:
-        said.append(f"How far this is from a model that never saw the label: {NO_RETRAINED}.")
-    if "original" not in models:
-        said.append("What the original knew: it was purged, so residual knowledge is undefined.")
     conduct = case.request.conduct
-    if not conduct.messages:
-        said.append("What crossed the wire: no record of the request's messages was kept.")
-    if (conduct.privacy or {}).get("information") != 0:
-        said.append(
-            "What the gradients that were sent tell a partner: they are not kept. Attacks here go "
-            "by how its own rows moved; `unlabel bench request-privacy` tries the others."
-        )
-    said.append("Copies that a party made of old weights, data or messages outside this software.")
-    said.append("Attacks that nobody has thought of; each measure here is one attack, not all.")
-    if conduct.mode == "hidden":
-        said.append("What partners' bottoms know of the label: a hidden request leaves it there.")
-    return said
+    purged, hidden = "original" not in models, conduct.visibility == "hidden"
+    unrecorded, silent = not conduct.messages, (conduct.privacy or {}).get("information") == 0
+    sentences = {
+        f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not references,
+        "What the original knew: it was purged, so residual knowledge is undefined.": purged,
+        "What crossed the wire: no record of the request's messages was kept.": unrecorded,
+        "What the gradients that were sent tell a partner: they are not kept. Attacks here go by "
+        "how its own rows moved; `unlabel bench request-privacy` tries the others.": not silent,
+        "Copies that a party made of old weights, data or messages outside this software.": True,
+        "Attacks that nobody has thought of; each measure here is one attack, not all.": True,
+        "What partners' bottoms know of the label: a hidden request leaves it there.": hidden,
+    }
+    return [sentence for sentence, holds in sentences.items() if holds]
 
 
 def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> AuditFacts:
@@ -340,7 +277,7 @@ def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> Audit
         rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
         parties=tuple(run.active.parties),
         labels=len(run.labels),
-        top="linear" if linear else run.config.model.top_name(),
+        top="linear" if linear else top_of(run.config.model),
         retrained=references,
         forgetting=ForgettingCost(conduct.steps, conduct.seconds, conduct.transcript_bytes),
     )

@@ -1,47 +1,40 @@
-"""What an audit came to: figures, findings, and the deepest level that holds."""
+"""What an audit came to: figures, findings, and the deepest depth that holds."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from unlabel import compat
 from unlabel.audit.facts import AuditFacts, Transfer, transfers_from_json
-from unlabel.audit.measure import LEVELS, Level
-from unlabel.audit.measurement import Measurement, measurements_from_json
-from unlabel.audit.plain import plain_data
+from unlabel.audit.figures import Measurement, measurements_from_json, plain_data
 from unlabel.audit.privacy import Privacy
-from unlabel.errors import DataError
-from unlabel.train.demands import AuditSettings
+from unlabel.config import AuditSettings
+from unlabel.errors import DataError, RunError
+from unlabel.terms import DEPTHS, VISIBILITIES, Depth, Guarantee, Visibility
 
 #: unknown: what was needed to judge it was not there, for example a retrained model.
 Ruling = Literal["pass", "warn", "fail", "unknown"]
 
-#: Of the plain data that a verdict is kept as; another number cannot be read.
-FORMAT = 1
+#: Where the active party keeps its last verdict, and the format of it: no other can be read.
+AUDIT, FORMAT = "audit.json", 2
 
 #: Models that every figure is given for, in the order in which they are shown.
 MODELS = ("original", "mask", "forgotten", "retrained")
 
+#: What is raised where plain data has another form than it is read by.
+MISREAD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
 #: What plain data each field has to be.
 KINDS: dict[str, type[Any]] = {
-    "request": str,
-    "labels": list,
+    **dict.fromkeys(("request", "state", "visibility", "method", "depth", "demanded"), str),
     "people": int,
-    "state": str,
-    "mode": str,
-    "method": str,
-    "settings": dict,
-    "level": str,
-    "demanded": str,
-    "findings": list,
-    "measures": dict,
-    "pictures": dict,
-    "privacy": dict,
-    "messages": dict,
-    "unknown": list,
-    "thresholds": dict,
-    "facts": dict,
+    **dict.fromkeys(("labels", "findings", "unknown"), list),
+    **dict.fromkeys(("settings", "measures", "pictures", "privacy", "messages"), dict),
+    **dict.fromkeys(("thresholds", "facts"), dict),
 }
 
 
@@ -58,9 +51,9 @@ class NotAVerdict(DataError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One judgement: which measure, on which level, how it came out, and why in a sentence."""
+    """One judgement: which measure, on which depth, how it came out, and why in a sentence."""
 
-    level: Level
+    depth: Depth
     measure: str
     ruling: Ruling
     sentence: str
@@ -74,11 +67,12 @@ class Verdict:
     labels       names of the forgotten labels (empty for people)
     people       how many people's labels were forgotten
     state        staged, committed or rolled-back
-    mode         hidden, deep or open: what the partners could tell
+    visibility   hidden or open: whether the partners could tell what was forgotten
+    guarantee    measured: judged by this audit
     method       name and `settings` of the method
-    level        the deepest level that holds, or none
-    demanded     the level the configuration demands
-    findings     every judgement, from output to deep
+    depth        the deepest depth that holds, or none
+    demanded     the depth the configuration demands
+    findings     every judgement, from the answers to the bottoms
     measures     what each measure says of every model, by the name of the measure
     pictures     data of the report's pictures. It stays plain data, whose form stands at the head
                  of `audit/pictures.py`: it is drawn as it is, and nothing else reads it
@@ -93,11 +87,11 @@ class Verdict:
     labels: tuple[str, ...]
     people: int
     state: str
-    mode: str
+    visibility: Visibility
     method: str
     settings: Mapping[str, Any]
-    level: Level | Literal["none"]
-    demanded: Level | Literal["none"]
+    depth: Depth | Literal["none"]
+    demanded: Depth | Literal["none"]
     findings: tuple[Finding, ...]
     measures: Mapping[str, Measurement]
     pictures: Mapping[str, Any] = field(default_factory=dict)
@@ -106,17 +100,18 @@ class Verdict:
     unknown: tuple[str, ...] = ()
     thresholds: AuditSettings = field(default_factory=AuditSettings)
     facts: AuditFacts
+    guarantee: Guarantee = "measured"
 
     @property
     def passed(self) -> bool:
-        """Whether the demanded level is reached."""
-        return reaches(self.level, self.demanded)
+        """Whether the demanded depth is reached."""
+        return reaches(self.depth, self.demanded)
 
     def __repr__(self) -> str:
         """Name what a notebook should show, and none of the figures."""
         about = f"people={self.people}" if self.people else f"labels={self.labels!r}"
         return (
-            f"Verdict(request={self.request!r}, {about}, level={self.level!r}, "
+            f"Verdict(request={self.request!r}, {about}, depth={self.depth!r}, "
             f"demanded={self.demanded!r}, passed={self.passed})"
         )
 
@@ -125,24 +120,27 @@ class Verdict:
         who = f"{self.people} people" if self.people else f"label {', '.join(self.labels)}"
         how = "passed" if self.passed else "not passed"
         return (
-            f"Request {self.request} ({who}, {self.state}): level '{self.level}' reached, "
+            f"Request {self.request} ({who}, {self.state}): depth '{self.depth}' reached, "
             f"'{self.demanded}' demanded, {how}."
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data, as `audit.json` holds it."""
-        own = {"privacy": self.privacy.to_json(), "facts": self.facts.to_json()}
-        return {"format": FORMAT, **plain_data(self), **own, "passed": self.passed}
+        nested = {"privacy": self.privacy.to_json(), "facts": self.facts.to_json()}
+        return {"format": FORMAT, **plain_data(self), **nested, "passed": self.passed}
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Verdict:
         """Return a verdict from plain data, or raise `NotAVerdict`."""
+        raw = compat.verdict(raw)
         for name, kind in KINDS.items():
             if not isinstance(raw.get(name), kind):
                 raise NotAVerdict(f"`{name}` is not there or of another kind")
-        levels = ("none", *LEVELS)
-        if raw["level"] not in levels or raw["demanded"] not in levels:
-            raise NotAVerdict(f"it knows other levels than {', '.join(levels)}")
+        depths = ("none", *DEPTHS)
+        if raw["depth"] not in depths or raw["demanded"] not in depths:
+            raise NotAVerdict(f"it knows other depths than {', '.join(depths)}")
+        if raw["visibility"] not in VISIBILITIES:
+            raise NotAVerdict(f"its visibility is none of {', '.join(VISIBILITIES)}")
         try:
             return cls(
                 **{name: raw[name] for name in _AS_IT_IS},
@@ -155,33 +153,64 @@ class Verdict:
                 thresholds=AuditSettings(**raw["thresholds"]),
                 facts=AuditFacts.from_json(raw["facts"]),
             )
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except MISREAD as error:
             # The outer form is right, something within it is not.
             raise NotAVerdict(f"it cannot be read ({type(error).__name__}: {error})") from error
 
 
 #: Fields whose plain data is what they hold.
-_AS_IT_IS = (
-    *("request", "people", "state", "mode", "method", "settings", "level", "demanded"),
-    "pictures",
-)
+_AS_IT_IS = ["settings", "pictures", *(name for name, kind in KINDS.items() if kind in (str, int))]
 
 
 def _findings(raw: list[Any]) -> tuple[Finding, ...]:
     try:
-        found = tuple(Finding(**each) for each in raw)
+        findings = tuple(Finding(**each) for each in raw)
     except TypeError as error:
         raise NotAVerdict("a finding in it lacks something") from error
-    if any(f.level not in LEVELS or f.ruling not in get_args(Ruling) for f in found):
-        raise NotAVerdict("a finding in it has an unknown level or ruling")
-    return found
+    if any(f.depth not in DEPTHS or f.ruling not in get_args(Ruling) for f in findings):
+        raise NotAVerdict("a finding in it has an unknown depth or ruling")
+    return findings
 
 
-def reaches(level: str, demanded: str) -> bool:
-    """Return whether a level is at least as deep as another.
+def read_verdict(path: Path) -> Verdict:
+    """Return the verdict in a file, or say what is wrong with the file."""
+    reason = "it holds no object"
+    try:
+        raw = compat.verdict(json.loads(path.read_bytes()))
+        if isinstance(raw, dict):
+            if raw.get("format") != FORMAT:
+                stated = raw.get("format")
+                raise NotAVerdict(f"another version wrote it (format {stated}, not {FORMAT})")
+            return Verdict.from_json(raw)
+    except FileNotFoundError as error:
+        raise RunError(
+            f"There is no audit at '{path}'; run `unlabel audit {path.parent.parent}` first."
+        ) from error
+    except OSError as error:
+        raise RunError(f"Cannot read '{path}': {error.strerror or error}.") from error
+    except NotAVerdict as error:
+        reason = error.reason
+    except (ValueError, RecursionError):
+        reason = "it is no JSON"
+    raise RunError(
+        f"'{path}' is not what `unlabel audit` writes: {reason}; run `unlabel audit` again."
+    )
 
-    >>> reaches("top", "output"), reaches("output", "top"), reaches("none", "none")
+
+def verdict_of(home: Path, request: str | None) -> Verdict | None:
+    """Return the active party's last verdict, None where it is of another request or missing."""
+    path = home / AUDIT
+    if request is None or not path.exists():
+        return None
+    verdict = read_verdict(path)
+    return verdict if verdict.request == request else None
+
+
+def reaches(depth: str, demanded: str) -> bool:
+    """Return whether a depth is at least as deep as another.
+
+    >>> reaches("top", "answers"), reaches("answers", "top"), reaches("none", "none")
     (True, False, True)
     """
-    order = ("none", *LEVELS)
-    return order.index(level) >= order.index(demanded)
+    order = ("none", *DEPTHS)
+    return order.index(depth) >= order.index(demanded)

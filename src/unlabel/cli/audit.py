@@ -1,30 +1,30 @@
-"""`unlabel audit`: how deep a request has gone, in levels, with a sentence for every finding."""
+"""`unlabel audit` and `unlabel report`: how deep a request has gone, in a table or on a page."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
+import unlabel as ul
+from unlabel.cli.deprecated import depth_flag
 from unlabel.cli.exits import NOT_PASSED
-from unlabel.cli.output import Json, make_table, messages, print_json, results
+from unlabel.cli.output import Json, make_table, messages, print_json, print_result, results, say
 from unlabel.cli.progress import StepBar
-from unlabel.cli.target import Kit, Run, Target
+from unlabel.cli.target import Device, Kit, Run, Target
 from unlabel.errors import SettingsError
+from unlabel.terms import DEPTH_MEANS, GUARANTEE_MEANS
 
 if TYPE_CHECKING:
     from unlabel.audit import Finding, Verdict
 
-#: What each level means, for people.
-MEANING = {
-    "none": "The predictions still show the label or its training rows, or the rest was damaged.",
-    "output": "The label is no longer predicted. The models may know it as before.",
-    "top": "The active party's top model has lost the label. The bottom models may know it.",
-    "deep": "The bottom models have lost it too, as far as our probes can see.",
-}
+NOT_SHOWN = (
+    "This is probable and not shown: no retrained model was there to compare with (--retrained 2)."
+)
 #: What decides first among findings of one measure, and how each is shown.
 STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim"}
 
@@ -39,27 +39,29 @@ def audit(
         ),
     ] = 0,
     demand: Annotated[
-        str, typer.Option(help="Level to demand: none, output, top or deep; the run's by default.")
-    ] = "",
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
+        str | None,
+        typer.Option(help="Depth to demand: none, answers, top or bottoms; the run's by default."),
+    ] = None,
+    device: Device = "",
     json: Json = False,
 ) -> None:
     """Judge the staged request, or the last one committed, beside original and retrained models.
 
-    Exit status 0 where the demanded level holds, 3 where it does not.
+    Exit status 0 where the demanded depth holds, 3 where it does not.
 
     Example: unlabel audit runs/digits --retrained 3
     """
     from unlabel.audit.service import NO_DATA
-    from unlabel.train import AuditSettings
+    from unlabel.config import AuditSettings
 
-    if demand:
+    demand = depth_flag(demand)
+    if demand is not None:
         AuditSettings(demand=demand)  # type: ignore[arg-type]  # refused before a job is started
     target = Target.of(run, federation)
     if target.kit is not None and retrained:
         raise SettingsError(NO_DATA)  # before a job is started for it
     with target.open(device=device) as opened, StepBar(messages, "auditing") as bar:
-        verdict = opened.audit(retrained=retrained, demand=demand or None, watch=bar.step)
+        verdict = opened.audit(retrained=retrained, demand=demand, watch=bar.step)
     if json:
         print_json({**verdict.to_json(), **target.json()})
     else:
@@ -69,28 +71,52 @@ def audit(
         raise typer.Exit(NOT_PASSED)
 
 
+def report(
+    run: Run = None,
+    federation: Kit = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it; RUN/report.html by default.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Write the last audit as one page: the verdict in plain words, then figures."""
+    target = Target.of(run, federation)
+    written = ul.Federation.report_of(target.folder, out)
+    verdict = written.verdict
+    judged = {name: getattr(verdict, name) for name in ("request", "depth", "passed")}
+    facts = {"report": str(written.path), **judged, **target.json()}
+    if written.trouble and not json:
+        say(written.trouble)
+    print_result(facts, f"Wrote {written.path} on request {verdict.request}.", json=json)
+
+
 def show(verdict: Verdict) -> None:
-    """Print a verdict: the level in a line, a row a measure, and what is not known."""
+    """Print a verdict: the depth in a line, a row a measure, and what is not known."""
     results.print(headline(verdict), soft_wrap=True)
-    rows: list[list[str | Text]] = [["level", "measure", "finding", "what was found"]]
-    for (level, measure), found in groupby(verdict.findings, lambda f: (f.level, f.measure)):
-        ruling, sentence = together(list(found), _parties(verdict, measure))
-        rows.append([level, measure, Text(ruling, STYLES[ruling]), Text(sentence)])
+    rows: list[list[str | Text]] = [["depth", "measure", "finding", "what was found"]]
+    for (depth, measure), findings in groupby(verdict.findings, lambda f: (f.depth, f.measure)):
+        ruling, sentence = together(list(findings), _parties(verdict, measure))
+        rows.append([depth, measure, Text(ruling, STYLES[ruling]), Text(sentence)])
     results.print(make_table("What it was judged by", rows))
     results.print(Text(f"Partners: {verdict.privacy.sentence}"), soft_wrap=True)
+    guarantee = f"Guarantee: {verdict.guarantee}, {GUARANTEE_MEANS[verdict.guarantee]}."
+    results.print(Text(guarantee), soft_wrap=True)
     for sentence in verdict.unknown:
-        messages.print(f"Not known: {sentence}", soft_wrap=True)
+        say(f"Not known: {sentence}")
 
 
 def headline(verdict: Verdict) -> Text:
     """Return the verdict in a line."""
+    from unlabel.report.wording import is_probable
+
     how = ("holds", "green") if verdict.passed else ("does not hold", "red")
     return Text.assemble(
-        "Level reached: ",
-        (verdict.level, f"bold {how[1]}"),
+        "Depth reached: ",
+        (verdict.depth, f"bold {how[1]}"),
         f" ('{verdict.demanded}' is demanded and ",
         how,
-        f"). {MEANING[verdict.level]}",
+        f"): {DEPTH_MEANS[verdict.depth]}.",
+        f" {NOT_SHOWN}" if is_probable(verdict.depth, verdict.measures) else "",
     )
 
 
@@ -117,10 +143,14 @@ def _parties(verdict: Verdict, measure: str) -> list[str]:
 
 
 def _next(verdict: Verdict, run: Target) -> None:
-    if verdict.state != "staged":
+    from unlabel.train.facts import staged_in
+
+    staged = staged_in(run.folder / "active")
+    if verdict.state != "staged" or staged is None:
         way = f"unlabel report {run}"
-    elif verdict.passed:
+    elif verdict.passed and not staged.why_not():
         way = f"unlabel commit {run}"
     else:
-        way = f"unlabel rollback {run}, or unlabel commit {run} --force"
-    messages.print(f"Next: {way}", soft_wrap=True)
+        forced = "" if staged.why_not(force=True) else f", or unlabel commit {run} --force"
+        way = f"unlabel rollback {run}{forced}"
+    say(f"Next: {way}")

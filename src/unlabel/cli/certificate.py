@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.output import Json, print_json, print_result, print_table, say
 from unlabel.cli.target import Kit, Run, Target
+from unlabel.files import RUN_FILE
 
 if TYPE_CHECKING:
     from unlabel.report.service import Certified
@@ -48,33 +49,30 @@ def certificate(
     annex_for(auditor_key, legal_basis, informed or ())  # before anybody is asked
     target = Target.of(run, federation)
     with target.open() as opened:
-        made = opened.certificate(
+        issued = opened.certificate(
             request=request,
             received=day,
             auditor_key=auditor_key,
             legal_basis=legal_basis,
             informed=informed or (),
         )
-    _say(target, made, json)
+    _show(target, issued, json)
 
 
-def _say(target: Target, made: Certified, json: bool) -> None:
-    body, met = made.body, list(made.newly_trusted)
+def _show(target: Target, issued: Certified, json: bool) -> None:
+    body, met = issued.body, list(issued.newly_trusted)
     if json:
-        found = {
+        summary = {
             "request": body["request"],
-            "certificate": str(made.path),
-            "annex": None if made.annex is None else str(made.annex),
+            "certificate": str(issued.path),
+            "annex": None if issued.annex is None else str(issued.annex),
             "signed": list(body["parties"]),
-            "not_signed": body["not_signed"],
-            "level": body["depth"]["level"],
-            "due": body["term"]["due"],
-            "stated": body["term"]["stated"],
-            "in_time": body["term"]["in_time"],
+            **{name: body[name] for name in ("not_signed", "depth")},
+            **{name: body["term"][name] for name in ("due", "stated", "in_time")},
             "newly_trusted": met,
             **target.json(),
         }
-        print_json(found)
+        print_json(summary)
         return
     rows = [["party", "signed", "weights after", "purge"]]
     for party, signed in body["parties"].items():
@@ -82,17 +80,14 @@ def _say(target: Target, made: Certified, json: bool) -> None:
         attested = f"attested at {purge['at']}" if purge else "-"
         rows.append([party, "yes", signed["part"]["weights"]["after"][:12], attested])
     rows += [[party, f"no: {why}", "-", "-"] for party, why in body["not_signed"].items()]
-    print_table(f"Certificate of request {body['request']}", rows, body["depth"]["words"])
-    messages.print(f"Wrote {made.path}.", soft_wrap=True)
-    if made.annex is not None:
-        messages.print(f"Wrote {made.annex}, for the auditor alone.", soft_wrap=True)
-    else:
-        messages.print("There is no annex: no --auditor-key was given.", soft_wrap=True)
+    print_table(f"Certificate of request {body['request']}", rows, body["words"])
+    say(f"Wrote {issued.path}.")
+    annex = f"Wrote {issued.annex}, for the auditor alone."
+    say(annex if issued.annex is not None else "There is no annex: no --auditor-key was given.")
     if met:
-        messages.print(
-            f"Trusted on first use, in {target.folder / 'config.yaml'}: {', '.join(met)}. Compare "
-            f"the keys with their owners once.",
-            soft_wrap=True,
+        say(
+            f"Trusted on first use, in {target.folder / RUN_FILE}: {', '.join(met)}. Compare "
+            f"the keys with their owners once."
         )
 
 
@@ -105,12 +100,5 @@ def auditor(
     from unlabel.report.annex import make_auditor_keys
 
     private, public = make_auditor_keys(out)
-    if json:
-        print_json({"private": str(private), "public": str(public)})
-        return
-    messages.print(f"Wrote {private}, to keep, and {public}, to give away.", soft_wrap=True)
-
-
-@keys.callback()
-def keys_root() -> None:
-    """Keys that seal what only an auditor may read."""
+    sentence = f"Wrote {private}, to keep, and {public}, to give away."
+    print_result({"private": str(private), "public": str(public)}, sentence, json=json)

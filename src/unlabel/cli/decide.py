@@ -8,7 +8,7 @@ import typer
 
 import unlabel as ul
 from unlabel.cli.interrupts import on_interrupt
-from unlabel.cli.output import Json, messages, print_json
+from unlabel.cli.output import Json, print_result, say
 from unlabel.cli.target import Kit, Run, Target
 
 
@@ -29,11 +29,10 @@ def commit(
     ul.Federation.expect_committable(target.folder, force=force)  # before anybody is asked
     with target.open() as opened:
         request = opened.commit(force=force)
-    _say({"request": request, "committed": True}, f"Committed request {request}.", target, json)
+    facts = {"request": request, "committed": True, **target.json()}
+    print_result(facts, f"Committed request {request}.", json=json)
     if not json:
-        messages.print(
-            f"Old weights are still on disk. Next: unlabel purge {target}", soft_wrap=True
-        )
+        say(f"Old weights are still on disk. Next: unlabel purge {target}")
 
 
 def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> None:
@@ -41,24 +40,20 @@ def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> Non
     target = Target.of(run, federation)
     with target.open() as opened:
         request = opened.rollback()
-    found = {"request": request, "rolled_back": True}
-    _say(found, f"Rolled back request {request}.", target, json)
+    facts = {"request": request, "rolled_back": True, **target.json()}
+    print_result(facts, f"Rolled back request {request}.", json=json)
 
 
 def purge(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Remove what stems from before the last commit: checkpoints, curves, transcripts."""
     target = Target.of(run, federation)
-    again = f"Interrupted; run it again: unlabel purge {target}"
-    with target.open() as opened, on_interrupt(again):
+    advice = f"Interrupted; run it again: unlabel purge {target}"
+    with target.open() as opened, on_interrupt(advice):
         version = opened.purge()
-    _say(
-        {"version": version, "purged": True},
-        f"Every party holds version {version} and nothing older.",
-        target,
-        json,
-    )
+    facts = {"version": version, "purged": True, **target.json()}
+    print_result(facts, f"Every party holds version {version} and nothing older.", json=json)
     if not json:
-        messages.print(f"Next: unlabel certificate {target}", soft_wrap=True)
+        say(f"Next: unlabel certificate {target}")
 
 
 def recover(run: Run = None, federation: Kit = None, json: Json = False) -> None:
@@ -66,11 +61,5 @@ def recover(run: Run = None, federation: Kit = None, json: Json = False) -> None
     target = Target.of(run, federation)
     with target.open(recovering=True) as opened:
         done = opened.recover()
-    _say({"recovered": done}, f"{done[0].upper()}{done[1:]}.", target, json)
-
-
-def _say(found: dict[str, object], sentence: str, target: Target, json: bool) -> None:
-    if json:
-        print_json({**found, **target.json()})
-    else:
-        messages.print(sentence)
+    facts = {"recovered": done, **target.json()}
+    print_result(facts, f"{done[0].upper()}{done[1:]}.", json=json)

@@ -12,15 +12,7 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from unlabel.cli.output import (
-    Json,
-    make_table,
-    messages,
-    percent,
-    print_json,
-    results,
-    to_svg,
-)
+from unlabel.cli.output import Json, make_table, messages, percent, print_json, results, say, to_svg
 from unlabel.cli.progress import ProgressBar, StepBar
 from unlabel.files import write_atomically
 from unlabel.words import amount
@@ -71,9 +63,9 @@ def demo(
     """
     import torch
 
+    from unlabel.config import ModelSettings, RunConfig, TrainSettings
     from unlabel.federation import Federation
-    from unlabel.models import ModelSettings
-    from unlabel.train import RunConfig, TrainSettings, load_holdings
+    from unlabel.train import load_holdings
 
     torch.set_num_threads(1)  # models this small only wait for a second one
     config = RunConfig(
@@ -86,26 +78,19 @@ def demo(
     alone = {name: _train_alone(holdings, name) for name in holdings.features}
     federation = Federation.create(config, out, overwrite=True, record=True)
     federation.train(watchers=[ProgressBar(messages, "left + right")])
-    together = federation.evaluate().accuracy
-    wire = {name: _wire(party) for name, party in federation.passives.items()}
+    facts = {
+        "accuracy": federation.evaluate().accuracy,
+        "alone": alone,
+        "wire": {name: _wire(party) for name, party in federation.passives.items()},
+        "parties": len(alone),
+        "forgotten": str(FORGOTTEN),
+    }
     verdict, models = _forget(federation)
-    papers = _papers(federation, out)
+    facts |= {"depth": verdict.depth, "models": models, **_papers(federation, out), "run": str(out)}
     if json:
-        print_json(
-            {
-                "accuracy": together,
-                "alone": alone,
-                "wire": wire,
-                "parties": len(wire),
-                "forgotten": str(FORGOTTEN),
-                "level": verdict.level,
-                "models": models,
-                **papers,
-                "run": str(out),
-            }
-        )
+        print_json(facts)
         return
-    page = _page(alone, together, wire, verdict, models, out)
+    page = _page(facts, verdict)
     results.print(page)
     if picture is not None:
         write_atomically(picture, to_svg(page, "unlabel demo").encode())
@@ -123,16 +108,16 @@ def _train_alone(holdings: Holdings, name: str) -> float:
 
 def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]:
     """Forget a digit in depth, take that back, forget it in hiding and for good; judge both."""
-    from unlabel.audit import MEASURES, compare, look
+    from unlabel.audit import MEASURES, compare, observe
     from unlabel.forget import ForgetSettings
 
-    messages.print(f"forgetting the digit {FORGOTTEN}: deep")
+    say(f"forgetting the digit {FORGOTTEN}: deep")
     outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(method="deep", key=KEY))
-    deep = look(federation.active, federation.holdings.rows, federation.labels)
+    deep = observe(federation.active, federation.holdings.rows, federation.labels)
     outcome.rollback()
-    messages.print(f"forgetting the digit {FORGOTTEN}: hidden")
+    say(f"forgetting the digit {FORGOTTEN}: hidden")
     outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(key=KEY))
-    messages.print(f"auditing it beside {RETRAINED} models retrained without the digit")
+    say(f"auditing it beside {RETRAINED} models retrained without the digit")
     with StepBar(messages, "auditing") as bar:
         verdict = federation.audit(retrained=RETRAINED, watch=bar.step)
         measures = {name: MEASURES.get(name)() for name in _judged(verdict)}
@@ -141,15 +126,15 @@ def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]
     outcome.commit(force=not verdict.passed)
     federation.purge()
     every = {
-        name: replace(found, values={**found.values, **more[name].values})
-        for name, found in verdict.measures.items()
+        name: replace(measurement, values={**measurement.values, **more[name].values})
+        for name, measurement in verdict.measures.items()
         if name in measures
     }
     return verdict, {name: _model(name, every, federation) for name in SHOWN}
 
 
 def _judged(verdict: Verdict) -> list[str]:
-    """Return the measures that decide a level, and those that the table shows."""
+    """Return the measures that decide a depth, and those that the table shows."""
     wanted = dict.fromkeys([*COLUMNS.values(), *(f.measure for f in verdict.findings)])
     return [name for name in wanted if name in verdict.measures]
 
@@ -157,19 +142,19 @@ def _judged(verdict: Verdict) -> list[str]:
 def _model(
     name: str, measures: Mapping[str, Measurement], federation: Federation
 ) -> dict[str, Any]:
-    """Return the figures of one model, and the level it reaches beside the retrained ones."""
-    from unlabel.audit.gate import judge, level_of
+    """Return the figures of one model, and the depth it reaches beside the retrained ones."""
+    from unlabel.audit.gate import depth_of, judge
 
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         column: measures[measure].values[name].value for column, measure in COLUMNS.items()
     }
     if name == "retrained":  # what the others are held against
-        return {**found, "level": None}
-    own = {
+        return {**figures, "depth": None}
+    beside_retrained = {
         measure: replace(each, values={**each.values, "forgotten": each.values[name]})
         for measure, each in measures.items()
     }
-    return {**found, "level": level_of(judge(own, federation.config.audit))}
+    return {**figures, "depth": depth_of(judge(beside_retrained, federation.config.audit))}
 
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:
@@ -194,45 +179,31 @@ def _wire(party: PassiveParty) -> dict[str, Any]:
     }
 
 
-def _page(
-    alone: dict[str, float],
-    together: float,
-    wire: dict[str, Any],
-    verdict: Verdict,
-    models: dict[str, dict[str, Any]],
-    out: Path,
-) -> Group:
+def _page(facts: dict[str, Any], verdict: Verdict) -> Group:
     from unlabel.cli.audit import headline
-    from unlabel.report.service import CERTIFICATE, REPORT
 
+    together, out = percent(facts["accuracy"]), facts["run"]
     who = [["who trains", "test accuracy"]]
-    who += [[f"label holder + {name} half", percent(accuracy)] for name, accuracy in alone.items()]
-    who.append(["[bold]label holder + left half + right half[/]", f"[bold]{percent(together)}[/]"])
+    who += [[f"label holder + {name} half", percent(part)] for name, part in facts["alone"].items()]
+    who.append(["[bold]label holder + left half + right half[/]", f"[bold]{together}[/]"])
     crossed = [["party", "messages", "received", "sent", "what it sent"]]
-    crossed += [
-        [
-            name,
-            f"{seen['messages']:,}",
-            amount(seen["bytes_received"]),
-            amount(seen["bytes_sent"]),
-            ", ".join(seen["kinds_sent"]),
-        ]
-        for name, seen in wire.items()
-    ]
-    gone = [["model", "other digits", f"the {FORGOTTEN}", "probe", "level"]]
+    for name, seen in facts["wire"].items():
+        sizes = [amount(seen["bytes_received"]), amount(seen["bytes_sent"])]
+        crossed.append([name, f"{seen['messages']:,}", *sizes, ", ".join(seen["kinds_sent"])])
+    forgotten = [["model", "other digits", f"the {FORGOTTEN}", "probe", "depth"]]
     for name, title in SHOWN.items():
-        found = models[name]
-        cells = [*(percent(found[key]) for key in COLUMNS), found["level"] or "the aim"]
+        figures = facts["models"][name]
+        cells = [*(percent(figures[key]) for key in COLUMNS), figures["depth"] or "the aim"]
         bold = name == "forgotten"
-        gone.append([f"[bold]{cell}[/]" if bold else cell for cell in (title, *cells)])
+        forgotten.append([f"[bold]{cell}[/]" if bold else cell for cell in (title, *cells)])
     about = Text(
         "Ten handwritten digits, each image cut in two. One party holds the left halves, one the "
         f"right halves, a third the labels. Nobody shows the others their data. Then the digit "
         f"{FORGOTTEN} has to go."
     )
     next_steps = Text(
-        f"{out / REPORT}        the audit as a page: open it in a browser\n"
-        f"{out / CERTIFICATE}   what every party signed; checked, it holds\n"
+        f"{facts['report']}        the audit as a page: open it in a browser\n"
+        f"{facts['certificate']}   what every party signed; checked, it holds\n"
         f"{out} has one subfolder a party, with its checkpoint and its ledger; what stems from "
         f"before was purged.\n"
         f"unlabel status {out}                who is on which version\n"
@@ -244,9 +215,9 @@ def _page(
         make_table("What crossed each party's boundary in training", crossed),
         make_table(
             f"The digit {FORGOTTEN} is forgotten",
-            gone,
+            forgotten,
             "probe: a linear classifier on the frozen embeddings, given one labelled sample a "
-            f"digit; level: the deepest that holds beside {RETRAINED} retrained models",
+            f"digit; depth: the deepest that holds beside {RETRAINED} retrained models",
         ),
         headline(verdict),
         Panel(next_steps, title="Where to look", title_align="left"),

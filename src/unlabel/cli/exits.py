@@ -3,7 +3,7 @@
 | 0   | done |
 | 1   | could not be done; one sentence on standard error says why and what to do |
 | 2   | the command line itself is wrong |
-| 3   | done, and the answer is no: the demanded level is not reached, a certificate does not hold |
+| 3   | done, and the answer is no: the demanded depth is not reached, a certificate does not hold |
 | 130 | interrupted |
 """
 

@@ -9,11 +9,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Annotated, Any, NoReturn
+from typing import IO, Annotated, Any
 
 import typer
 from rich.console import Group
@@ -21,7 +19,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from unlabel.cli.interrupts import on_interrupt
-from unlabel.cli.output import Json, make_table, messages, print_json, results
+from unlabel.cli.output import Json, make_table, messages, print_json, results, say
 from unlabel.errors import RunError
 from unlabel.files import write_atomically, writing
 
@@ -41,74 +39,79 @@ def demo(
     """Run three organisations on this machine, from their tables to a certificate; two minutes.
 
     One of them knows which digit each image shows, one holds the left halves and one the right.
-    Each is a process with a folder of its own: they meet over mutual TLS, find the images that
+    Each is a process with a folder of its own: they connect over mutual TLS, find the images that
     all of them have, train, forget a digit, and sign what they did. Every command is shown before
     it runs.
     """
-    from unlabel.operate.example import settings, write_tables
-    from unlabel.operate.neighbours import free_port
+    from unlabel.remote.example import settings, write_tables
+    from unlabel.remote.local_cluster import free_port
     from unlabel.report.service import CERTIFICATE, REPORT
 
     began = time.monotonic()
-    _make_room(out)
+    _remove_earlier(out)
     common = write_tables(out)
     write_atomically(out / SETTINGS, settings(free_port(), epochs=EPOCHS).encode())
-    stage = Stage(out.resolve(), sys.stderr if json else None)
-    with on_interrupt(INTERRUPTED), _ending_on_request():
-        _play(stage)
+    shell = Shell(out.resolve(), sys.stderr if json else None)
+    # The parties are stopped on a polite kill too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with on_interrupt(INTERRUPTED):
+        _run_commands(shell)
     signed = plain_json.loads((out / RUN / CERTIFICATE).read_bytes())["certificate"]
-    found = {
+    facts = {
         "common": common,
         "forgotten": FORGOTTEN,
-        "level": signed["depth"]["level"],
+        "depth": signed["depth"],
         "signed": list(signed["parties"]),
         "report": str(out / RUN / REPORT),
         "certificate": str(out / RUN / CERTIFICATE),
         "keys": str(out / KEYS),
         "seconds": round(time.monotonic() - began, 1),
-        "steps": {name: round(taken, 1) for name, taken in stage.seconds.items()},
+        "steps": {name: round(seconds, 1) for name, seconds in shell.seconds.items()},
         "folder": str(out),
     }
     if json:
-        print_json(found)
+        print_json(facts)
     else:
-        results.print(_page(found, out))
+        results.print(_page(facts, out))
 
 
-def _play(stage: Stage) -> None:
-    """Give the commands one after the other; the parties serve as long as they are needed."""
-    import yaml
-
+def _run_commands(shell: Shell) -> None:
+    """Run one command after the other; the parties serve as long as they are needed."""
+    from unlabel.config.loader import dump_yaml
     from unlabel.data import ACTIVE
-    from unlabel.operate.example import TABLES
-    from unlabel.operate.kit import Kit
+    from unlabel.remote.example import TABLES, tables_in
+    from unlabel.remote.kit import Kit
+    from unlabel.remote.local_cluster import LocalCluster
     from unlabel.report.service import CERTIFICATE
     from unlabel.signing import Signer
 
-    kits = {name: KITS / name for name in TABLES}
-    at_active = ("--federation", kits[ACTIVE])
-    stage.say("One person sets the federation up, and hands each organisation its kit.")
-    stage.run("federation", "init", SETTINGS, "--out", KITS)
-    stage.say("Each organisation starts its party: elsewhere in earnest, here in the background.")
-    with stage.parties(kits):
-        stage.say("All serve. The rest is up to the active party; the others only answer.")
-        stage.run("train", *at_active)
-        stage.run("forget", *at_active, "--label", FORGOTTEN)
-        stage.run("audit", *at_active)
-        stage.run("commit", *at_active)
-        stage.run("purge", *at_active)
-        stage.run("certificate", *at_active)
-    stage.say("The parties have stopped; what is left are files.")
-    stage.run("report", *at_active)
-    stage.say(f"Each organisation tells its public key (unlabel federation show): {KEYS}.")
-    keys = {name: Signer(Kit.read(stage.folder / kit).home).public for name, kit in kits.items()}
-    write_atomically(stage.folder / KEYS, yaml.safe_dump({"trust": keys}).encode())
-    stage.run("verify", RUN / CERTIFICATE, "--run", RUN, "--trust", KEYS)
+    kits = {name: shell.folder / KITS / name for name in TABLES}
+    at_active = ("--federation", KITS / ACTIVE)
+    shell.say("One person sets the federation up, and hands each organisation its kit.")
+    shell.run("federation", "init", SETTINGS, "--out", KITS)
+    shell.say("Each organisation starts its party: here all of them in the background.")
+    for name, table in TABLES.items():
+        words = ("party", "start", KITS / name, "--data", table, "--plain")
+        shell.show(*words, after=f" > {KITS}/{name}.log &")
+    began = time.monotonic()
+    with LocalCluster(kits, tables_in(shell.folder)):
+        shell.seconds["party start"] = time.monotonic() - began
+        shell.say("All serve. The active party gives all further commands; the others answer.")
+        shell.run("train", *at_active)
+        shell.run("forget", *at_active, "--label", FORGOTTEN)
+        for verb in ("audit", "commit", "purge", "certificate"):
+            shell.run(verb, *at_active)
+    shell.say("The parties have stopped; what is left are files.")
+    shell.run("report", *at_active)
+    shell.say(f"Each organisation publishes its key (unlabel federation show): {KEYS}.")
+    keys = {name: Signer(Kit.read(kit).home).public for name, kit in kits.items()}
+    write_atomically(shell.folder / KEYS, dump_yaml({"trust": keys}).encode())
+    shell.run("verify", RUN / CERTIFICATE, "--run", RUN, "--trust", KEYS)
 
 
 @dataclass(frozen=True)
-class Stage:
-    """Where commands are shown and run.
+class Shell:
+    """Shows commands and runs them.
 
     folder   in which they run, so that they read as a person would type them
     out      where their results go, if not to standard output
@@ -120,19 +123,19 @@ class Stage:
     seconds: dict[str, float] = field(default_factory=dict)
 
     def say(self, words: str) -> None:
-        """Say what comes next."""
-        messages.print(Text(f"\n{words}", style="bold"), soft_wrap=True)
+        """Print what comes next."""
+        say(Text(f"\n{words}", style="bold"))
 
     def show(self, *words: object, after: str = "") -> str:
-        """Show a command as it is typed."""
-        line = f"unlabel {shlex.join(map(str, words))}{after}"
-        messages.print(Text(f"$ {line}", style="bold cyan"), soft_wrap=True)
-        return line
+        """Print a command as it is typed."""
+        command = f"unlabel {shlex.join(map(str, words))}{after}"
+        say(Text(f"$ {command}", style="bold cyan"))
+        return command
 
     def run(self, *words: object) -> None:
         """Run a command of this very program in its own process; raise where it fails."""
         messages.print()
-        line = self.show(*words)
+        command = self.show(*words)
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "unlabel", *map(str, words)],
@@ -140,57 +143,24 @@ class Stage:
             stdin=subprocess.DEVNULL,
             stdout=self.out,
         )
-        self._took(" ".join(map(str, words[:2])) if words[0] == "federation" else words[0], began)
+        name = "federation init" if words[0] == "federation" else str(words[0])
+        self.seconds[name] = time.monotonic() - began
         if done.returncode:
             raise RunError(
-                f"`{line}` ended with status {done.returncode}, as said above; the parties' own "
-                f"words are in {self.folder / KITS}/*.log."
+                f"`{command}` ended with status {done.returncode} for the reason above; the "
+                f"parties' output is in {self.folder / KITS}/*.log."
             )
 
-    @contextmanager
-    def parties(self, kits: dict[str, Path]) -> Iterator[None]:
-        """Start the parties, and stop them afterwards, whatever happens."""
-        from unlabel.operate.example import TABLES
-        from unlabel.operate.neighbours import Neighbours
 
-        for name, kit in kits.items():
-            after = f" > {KITS}/{name}.log &"
-            self.show("party", "start", kit, "--data", TABLES[name], "--plain", after=after)
-        began = time.monotonic()
-        with Neighbours(
-            {name: self.folder / kit for name, kit in kits.items()},
-            {name: self.folder / table for name, table in TABLES.items()},
-        ):
-            self._took("party start", began)
-            yield
-
-    def _took(self, step: object, began: float) -> None:
-        self.seconds[str(step)] = time.monotonic() - began
-
-
-@contextmanager
-def _ending_on_request() -> Iterator[None]:
-    """Leave in order on a polite kill too: the parties are not to outlive the demonstration."""
-
-    def leave(*_: object) -> NoReturn:
-        raise SystemExit(128 + signal.SIGTERM)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _make_room(out: Path) -> None:
+def _remove_earlier(out: Path) -> None:
     """Remove what an earlier demonstration left, and nothing else."""
-    from unlabel.operate.example import TABLES
-    from unlabel.operate.kit import Kit
+    from unlabel.remote.example import TABLES
+    from unlabel.remote.kit import Kit
 
     if not out.exists():
         return
-    own = {SETTINGS, KEYS, str(KITS), *TABLES.values()}
-    if not out.is_dir() or {path.name for path in out.iterdir()} - own:
+    ours = {SETTINGS, KEYS, str(KITS), *TABLES.values()}
+    if not out.is_dir() or {path.name for path in out.iterdir()} - ours:
         raise RunError(f"'{out}' holds something else than a demonstration; choose another --out.")
     for name in TABLES:
         kit = out / KITS / name
@@ -201,19 +171,19 @@ def _make_room(out: Path) -> None:
         shutil.rmtree(out)
 
 
-def _page(found: dict[str, Any], out: Path) -> Group:
+def _page(facts: dict[str, Any], out: Path) -> Group:
     rows = [["command", "seconds"]]
-    rows += [[f"unlabel {name}", f"{taken:.1f}"] for name, taken in found["steps"].items()]
-    rows.append(["all", f"{found['seconds']:.1f}"])
-    signers = " and ".join((", ".join(found["signed"][:-1]), found["signed"][-1]))
+    rows += [[f"unlabel {name}", f"{seconds:.1f}"] for name, seconds in facts["steps"].items()]
+    rows.append(["all", f"{facts['seconds']:.1f}"])
+    signers = " and ".join((", ".join(facts["signed"][:-1]), facts["signed"][-1]))
     about = Text(
-        f"Three organisations had {found['common']} images in common, and none told another which "
-        f"others it has. They trained one model, forgot the digit {FORGOTTEN}, and {signers} "
-        f"signed; the certificate holds under the keys that each of them told."
+        f"Three organisations had {facts['common']} images in common, and none learned which "
+        f"others another has. They trained one model, forgot the digit {FORGOTTEN}, and {signers} "
+        f"signed; the certificate holds under the keys that each of them published."
     )
     where = Text(
-        f"{found['report']}\n    the audit as a page: open it in a browser\n"
-        f"{found['certificate']}\n    what every party signed\n"
+        f"{facts['report']}\n    the audit as a page: open it in a browser\n"
+        f"{facts['certificate']}\n    what every party signed\n"
         f"{out / KITS}\n    a folder a party, and what each was asked in PARTY.log\n"
         f"{out / SETTINGS}\n    all that had to be written"
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unlabel.compat import run_file
 from unlabel.errors import UnlabelError
 
 if TYPE_CHECKING:
@@ -61,8 +62,8 @@ def patient_interrupts() -> Iterator[None]:
     to cut short; the third does, for a person must be able to leave. Where interrupts are ignored
     or somebody else handles them already, nothing is done.
     """
-    own = threading.current_thread() is threading.main_thread()
-    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
     count = 0
@@ -114,19 +115,19 @@ def standing(federation: Federation, name: str) -> Callable[[], str]:
     return sentence
 
 
-def training(run: Path, again: str, *, resumed: bool = False) -> Callable[[], str]:
+def training(run: Path, command: str, *, resumed: bool = False) -> Callable[[], str]:
     """Return what says how a training goes on, should it be interrupted from here on.
 
-    again    the command that goes on with it
+    command  that goes on with it
     resumed  whether the run was there before
     """
-    before = _mark(run / "config.yaml")
+    before = _mark(run_file(run))
 
     def sentence() -> str:
-        now = _mark(run / "config.yaml")
+        now = _mark(run_file(run))
         if now is None or (now == before and not resumed):
             return "Interrupted; the training had not begun, and nothing was written."
-        return f"Interrupted; go on with: {again}"
+        return f"Interrupted; go on with: {command}"
 
     return sentence
 
@@ -159,7 +160,7 @@ def _agreed(federation: Federation) -> str | None:
         transaction.expect_together()
         waiting = transaction.staged()
         request = "" if waiting is None else waiting.id
-        others = {stands.staged for stands in transaction.standing().values()}
+        others = {stands.staged for stands in transaction.statuses().values()}
     except UnlabelError:
         return None
     return request if others <= {request} else None

@@ -1,7 +1,10 @@
 """The command `unlabel`: the table of its verbs, and what its exit status means.
 
+A command's module is imported when the command is invoked, so that `unlabel --help` imports none:
+PyTorch alone takes longer to import than most commands take to run.
+
 Exit status: 0 done, 1 could not be done (one sentence on standard error says why and what to do),
-2 the command line itself is wrong, 3 the demanded level is not reached or a certificate does not
+2 the command line itself is wrong, 3 the demanded depth is not reached or a certificate does not
 hold, 130 interrupted: one sentence says where things stand (see `exits`).
 """
 
@@ -10,96 +13,88 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command, get_group
 
 from unlabel._version import __version__
 from unlabel.cli.exits import INTERRUPTED, status_of
-from unlabel.cli.interrupts import Interrupted, patient_interrupts
-from unlabel.cli.lazy import LazyGroup, Listed
-from unlabel.cli.output import messages
+from unlabel.cli.interrupts import UNKNOWN, Interrupted, on_interrupt, patient_interrupts
+from unlabel.cli.output import say
 from unlabel.errors import UnlabelError, at_a_terminal
 
-#: Every command, in the order of the help.
-COMMANDS = (
-    Listed(
-        "demo",
-        "demo:demo",
-        "Train two parties on bundled data, forget a label, audit what is left; under a minute.",
+#: The first line of each command's help, in the order of the help; a test compares them.
+COMMANDS = {
+    "demo": (
+        "Train two parties on bundled data, forget a label, audit what is left; under a minute."
     ),
-    Listed("train", "train:train", "Train a model between parties and keep the run in a folder."),
-    Listed(
-        "evaluate",
-        "evaluate:evaluate",
-        "Show the accuracy of a run, label by label, and what is mistaken for what.",
+    "train": "Train a model between parties and keep the run in a folder.",
+    "evaluate": "Show the accuracy of a run, label by label, and what is mistaken for what.",
+    "predict": (
+        "Predict new rows; without new rows, the run's own test rows or those of another --part."
     ),
-    Listed(
-        "predict",
-        "predict:predict",
-        "Predict new rows; without new rows, the run's own test rows or those of another --part.",
+    "forget": "Forget a label, or the labels of people, and stage the result at every party.",
+    "slots": "Make a hidden request at fixed times: the next that waits, else one about nothing.",
+    "methods": "List the methods of forgetting, what each needs, and what it tells the partners.",
+    "audit": (
+        "Judge the staged request, or the last one committed, beside original and retrained models."
     ),
-    Listed(
-        "forget",
-        "forget:forget",
-        "Forget a label, or the labels of people, and stage the result at every party.",
-    ),
-    Listed(
-        "slots",
-        "slots:slots",
-        "Make a hidden request at fixed times: the next that waits, else one about nothing.",
-    ),
-    Listed(
-        "methods",
-        "methods:methods",
-        "List the methods of forgetting, what each needs, and what it tells the partners.",
-    ),
-    Listed(
-        "audit",
-        "audit:audit",
-        "Judge the staged request, or the last one committed, beside original and retrained "
-        "models.",
-    ),
-    Listed("commit", "decide:commit", "Make the staged request the model of every party."),
-    Listed("rollback", "decide:rollback", "Drop the staged request at every party."),
-    Listed(
-        "purge",
-        "decide:purge",
-        "Remove what stems from before the last commit: checkpoints, curves, transcripts.",
-    ),
-    Listed("recover", "decide:recover", "Bring all parties together after a crash."),
-    Listed("status", "status:status", "Show which version each party is on and what is staged."),
-    Listed(
-        "ledger", "status:ledger", "Show what a party's ledger says; a broken chain is an error."
-    ),
-    Listed(
-        "report",
-        "report:report",
-        "Write the last audit as one page: the verdict in plain words, then figures.",
-    ),
-    Listed(
-        "certificate",
-        "certificate:certificate",
-        "Have every party sign what it did for a request, and write certificate.json.",
-    ),
-    Listed(
-        "verify",
-        "verify:verify",
-        "Check a certificate offline; every fault is named, and what was not checked.",
-    ),
-    Listed("keys", "certificate:keys", "Keys that seal what only an auditor may read."),
-    Listed("federation", "federation:app", "Set a federation of organisations up."),
-    Listed("party", "party:app", "Run a party of a federation."),
-    Listed("data", "data:app", "List and fetch the built-in datasets."),
-    Listed("bench", "bench:app", "Measure; see `unlabel bench list`."),
-)
+    "commit": "Make the staged request the model of every party.",
+    "rollback": "Drop the staged request at every party.",
+    "purge": "Remove what stems from before the last commit: checkpoints, curves, transcripts.",
+    "recover": "Bring all parties together after a crash.",
+    "status": "Show which version each party is on and what is staged.",
+    "ledger": "Show what a party's ledger says; a broken chain is an error.",
+    "report": "Write the last audit as one page: the verdict in plain words, then figures.",
+    "certificate": "Have every party sign what it did for a request, and write certificate.json.",
+    "verify": "Check a certificate offline; every fault is named, and what was not checked.",
+    "keys": "Keys that seal what only an auditor may read.",
+    "federation": "Set a federation of organisations up.",
+    "party": "Run a party of a federation.",
+    "data": "List and fetch the built-in datasets.",
+    "bench": "Measure; see `unlabel bench list`.",
+}
+#: The files of commands that are not named like their file.
+FILES = dict.fromkeys(("commit", "rollback", "purge", "recover"), "decide")
+FILES |= {"report": "audit", "ledger": "status", "keys": "certificate"}
 
 
-class Root(LazyGroup):
-    """The commands of `unlabel`."""
+@functools.cache
+def load(name: str) -> Any:
+    """Import a command, or a group of commands, and return it."""
+    module = import_module(f"unlabel.cli.{FILES.get(name, name)}")
+    command = getattr(module, "app", None) or getattr(module, name)
+    if isinstance(command, typer.Typer):
+        group = get_group(command)
+        group.name = name
+        return group
+    alone = typer.Typer(add_completion=False)
+    # Where the bench is not installed, whatever was asked of it gets the same answer.
+    alone.command(name, context_settings={"ignore_unknown_options": name == "bench"})(command)
+    return get_command(alone)
 
-    table = COMMANDS
+
+class Root(TyperGroup):
+    """The commands of `unlabel`; one is imported when it is invoked."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, about in COMMANDS.items():
+            self.add_command(TyperCommand(name=name, help=about))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Return the command that the words name, imported, and the words that are left."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, load(name) if name in COMMANDS else command, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; an interrupt leaves as `Interrupted`, which Typer lets pass."""
+        with on_interrupt(UNKNOWN):
+            return super().invoke(ctx)
 
 
 app = typer.Typer(
@@ -129,7 +124,7 @@ def root(
 @functools.cache
 def _commands() -> Callable[..., Any]:
     """Return the tree of commands, which is the same every time."""
-    return typer.main.get_command(app)
+    return get_command(app)
 
 
 def main() -> None:
@@ -139,8 +134,8 @@ def main() -> None:
             with patient_interrupts():
                 _commands()(prog_name="unlabel")
         except UnlabelError as error:
-            messages.print(Text("Error: ", style="bold red") + Text(str(error)), soft_wrap=True)
+            say(Text("Error: ", style="bold red") + Text(str(error)))
             sys.exit(status_of(error))
         except Interrupted as interrupted:
-            messages.print(str(interrupted), soft_wrap=True)
+            say(str(interrupted))
             sys.exit(INTERRUPTED)

@@ -14,32 +14,33 @@ def methods(json: Json = False) -> None:
     """List the methods of forgetting, what each needs, and what it tells the partners."""
     from unlabel.forget import METHODS
 
-    found = [_facts(name, METHODS.get(name)()) for name in METHODS.names()]
+    listed = [_facts(name, METHODS.get(name)()) for name in METHODS.names()]
     if json:
-        print_json({"methods": found})
+        print_json({"methods": listed})
         return
-    rows = [["method", "mode", "needs", "what it does, and what partners learn"]]
-    for facts in found:
+    rows = [["method", "visibility", "aims at", "needs", "what it does, and what partners learn"]]
+    for facts in listed:
         does = f"{facts['about']}\nPartners learn: {facts['discloses']}"
-        rows.append([facts["name"], facts["mode"], facts["needs"], does])
+        rows.append([facts["name"], facts["visibility"], facts["depth"], facts["needs"], does])
     print_table("Methods", rows, lines=True)
 
 
 def _facts(name: str, method: Method) -> dict[str, Any]:
     from unlabel.forget.method import settings_of
 
-    told = method.tells()
+    disclosure = method.disclosure
     return {
         "name": name,
         "about": method.about,
-        "mode": method.mode(),
+        "visibility": method.visibility,
+        "depth": method.aim,
         "people": method.people,
-        "needs": method.needs(),
-        "discloses": method.discloses,
-        "names_rows": method.names_rows(),
-        "rows": sorted(told.rows),
-        "gradients": sorted(told.gradients),
-        "messages": sorted(told.messages),
+        "needs": method.needs,
+        "discloses": method.tells_partners,
+        "names_rows": disclosure.names_rows(),
+        "rows": sorted(disclosure.rows),
+        "gradients": sorted(disclosure.gradients),
+        "messages": sorted(disclosure.messages),
         "settings": settings_of(method),
         "presets": sorted(method.presets()),
     }

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from unlabel.configfile import parse_config, read_yaml
+from unlabel.config import AUTO, RunConfig
+from unlabel.config.loader import parse_run, plain_settings, read_yaml
 from unlabel.errors import RunError, UsageError
-from unlabel.train import RunConfig
-from unlabel.train.settings import AUTO
 
 
 def parse_parties(text: str) -> int | list[int] | dict[str, int]:
@@ -35,10 +33,10 @@ def parse_parties(text: str) -> int | list[int] | dict[str, int]:
         ) from error
 
 
-def make_config(file: Path | None, given: dict[str, Any]) -> RunConfig:
+def make_config(file: Path | None, flags: dict[str, Any]) -> RunConfig:
     """Join the configuration file with the flags, which win; `train.lr` names a nested setting."""
     raw = read_yaml(file) if file is not None else {}
-    for name, value in given.items():
+    for name, value in flags.items():
         *path, last = name.split(".")
         holder = raw
         for key in path:
@@ -47,23 +45,13 @@ def make_config(file: Path | None, given: dict[str, Any]) -> RunConfig:
         if value is not None and isinstance(holder, dict):
             holder[last] = value
     if file is None:
-        return parse_config(raw, "flags").under(Path.cwd())
-    return parse_config(raw, str(file)).under(file.resolve().parent)
-
-
-def to_plain(value: Any) -> Any:
-    """Return settings as plain nested data, without those that are not set."""
-    if is_dataclass(value) and not isinstance(value, type):
-        named = {field.name: getattr(value, field.name) for field in fields(value)}
-        return {name: to_plain(item) for name, item in named.items() if item is not None}
-    if isinstance(value, list):
-        return [to_plain(item) for item in value]
-    return value
+        return parse_run(raw, "flags").under(Path.cwd())
+    return parse_run(raw, str(file)).under(file.resolve().parent)
 
 
 def expect_same(wanted: RunConfig, kept: RunConfig, folder: Path) -> None:
     """Raise where a run is to be resumed with settings other than its own."""
-    wanted_flat, kept_flat = _flat(to_plain(wanted)), _flat(to_plain(kept))
+    wanted_flat, kept_flat = _flat(plain_settings(wanted)), _flat(plain_settings(kept))
     for name in sorted(wanted_flat.keys() | kept_flat.keys()):
         wish, have = wanted_flat.get(name), kept_flat.get(name)
         # A kept run names the columns that `rest` stood for, the epochs that `auto` stood for,
@@ -79,13 +67,13 @@ def expect_same(wanted: RunConfig, kept: RunConfig, folder: Path) -> None:
 
 
 def _flat(raw: Any, prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     items = raw.items() if isinstance(raw, dict) else enumerate(raw)
     for key, value in items:
         name = f"{prefix}{key}"
         whole = name.endswith(("features", "serves", "parties"))
         if isinstance(value, dict | list) and not whole:
-            found |= _flat(value, f"{name}.")
+            settings |= _flat(value, f"{name}.")
         else:
-            found[name] = value
-    return found
+            settings[name] = value
+    return settings

@@ -27,6 +27,19 @@ def print_json(result: dict[str, Any]) -> None:
     typer.echo(json.dumps(result, indent=2))
 
 
+def say(sentence: str | Text) -> None:
+    """Print a message for people, without line breaks of its own."""
+    messages.print(sentence, soft_wrap=True)
+
+
+def print_result(facts: dict[str, Any], sentence: str, *, json: bool) -> None:
+    """Print the result of a command: facts as JSON, or a sentence for people."""
+    if json:
+        print_json(facts)
+    else:
+        say(sentence)
+
+
 def print_table(
     title: str, rows: Sequence[Sequence[str]], caption: str | None = None, *, lines: bool = False
 ) -> None:
@@ -48,16 +61,12 @@ def make_table(
     lines  draw one between rows, where rows are higher than a line
     """
     table = Table(
-        title=title,
-        caption=caption,
-        title_justify="left",
-        caption_justify="left",
-        show_lines=lines,
+        title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=lines
     )
     for index, heading in enumerate(rows[0]):
-        said = [str(row[index]) for row in rows[1:] if str(row[index]) != "-"]
-        texts = [cell for cell in said if cell[:1].isalpha()]
-        left = index == 0 or len(texts) > len(said) / 2
+        cells = [str(row[index]) for row in rows[1:] if str(row[index]) != "-"]
+        texts = [cell for cell in cells if cell[:1].isalpha()]
+        left = index == 0 or len(texts) > len(cells) / 2
         table.add_column(heading, justify="left" if left else "right")
     for row in rows[1:]:
         table.add_row(*row)

@@ -6,7 +6,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,25 +16,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from unlabel.cli.output import messages
+from unlabel.cli.output import make_table, messages, say
 from unlabel.errors import RunError
 
 if TYPE_CHECKING:
-    from unlabel.operate.asked import Asked
-    from unlabel.operate.engine import Engine
-    from unlabel.operate.kit import Kit
-    from unlabel.operate.office import Office
-    from unlabel.party import Policy
+    from unlabel.config import Policy
+    from unlabel.remote.engine import Engine
+    from unlabel.remote.kit import Kit
+    from unlabel.remote.party_server import PartyServer
+    from unlabel.remote.request_stats import RequestStats
 
 app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
 
 #: Seconds between two lines of the log-like view, where there is no terminal to draw on.
 EVERY = 10.0
-
-
-@app.callback()
-def party() -> None:
-    """Run a party of a federation."""
 
 
 @app.command()
@@ -48,9 +43,9 @@ def start(
     ] = False,
 ) -> None:
     """Take part in a federation: show the policy, then serve what it allows until interrupted."""
-    from unlabel.operate.connect import table_of
-    from unlabel.operate.kit import Kit
-    from unlabel.operate.logs import logging_to
+    from unlabel.remote.connect import table_of
+    from unlabel.remote.kit import Kit
+    from unlabel.remote.party_home import logging_to
 
     opened = Kit.open(kit)
     with opened.lock(), logging_to(opened.logs / "party.log"):
@@ -62,90 +57,86 @@ def start(
 
 
 def _start_active(kit: Kit, table: Path) -> None:
-    """Run the engine's server; what commands do is shown where they are given."""
+    """Run the engine's server; progress is shown by the commands themselves."""
     from unlabel.align.normal import normalise_all
     from unlabel.align.psi import library
-    from unlabel.operate.connect import keep_table
-    from unlabel.operate.house import engine_of, settled_encoding
-    from unlabel.operate.readiness import serving
-    from unlabel.train.loading import read_active
+    from unlabel.remote.connect import keep_table
+    from unlabel.remote.party_home import settled_encoding
+    from unlabel.train.tables import read_active
 
     library()
     active = kit.run_config(table).active
     assert active is not None
-    own = read_active(active, encoding=settled_encoding(kit.home))
-    normalise_all(own.ids, kit.agreement.align, kit.party.id)  # its owner hears of ids that collide
+    rows = read_active(active, encoding=settled_encoding(kit.home))
+    normalise_all(rows.ids, kit.agreement.align, kit.party.id)  # raises where ids collide
     keep_table(kit, table)
     server = kit.agreement.server
-    messages.print(
+    say(
         f"Party active: the engine's server, on {server.host}:{server.port}. Commands "
         f"take `--federation {kit.folder}`."
     )
-    ended = _until_signal()
-    with _running(engine_of(kit)) as engine, serving(kit.state):
-        messages.print("Serving. Stop with Ctrl-C.")
+    with _running(kit) as (engine, ended):
         while not ended.wait(0.25):
             _expect_well(engine)
 
 
 def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
     """Serve a passive party, and show what it is asked."""
-    from unlabel.operate.connect import keep_table
-    from unlabel.operate.house import engine_of, open_house
-    from unlabel.operate.office import Office
-    from unlabel.operate.readiness import serving
+    from unlabel.remote.connect import keep_table
+    from unlabel.remote.party_home import open_party
+    from unlabel.remote.party_server import PartyServer
 
-    house = open_house(kit, table)
+    home = open_party(kit, table)
     keep_table(kit, table)
-    messages.print(policy_table(kit.name, kit.policy))
-    for note in house.notes:
-        messages.print(note)
-    state = "aligned" if house.people.digest else "not aligned yet"
-    messages.print(
-        f"Party {kit.name}: {len(house.people.ids)} rows in its table, {state}; joins "
+    messages.print(_policy_table(kit.name, kit.policy))
+    for note in home.notes:
+        say(note)
+    state = "aligned" if home.people.digest else "not aligned yet"
+    say(
+        f"Party {kit.name}: {len(home.people.ids)} rows in its table, {state}; joins "
         f"{kit.agreement.server.host}:{kit.agreement.server.port}."
     )
-    ended = _until_signal()
-    office = Office(house.party, kit.links, kit.name)
-    with _running(engine_of(kit)) as engine, contextlib.closing(office), serving(kit.state):
-        messages.print("Serving. Stop with Ctrl-C.")
-        view = Lines(house.asked) if plain or not messages.is_terminal else Drawn(house.asked)
-        with view:
+    with (
+        contextlib.closing(PartyServer(home.party, kit.links, kit.name)) as server,
+        _running(kit) as (engine, ended),
+        _view(home.stats, server, engine, plain=plain) as refresh,
+    ):
 
-            def each() -> None:
-                view.refresh(office, engine)
-                _expect_well(engine)
-                if ended.is_set():
-                    office.close()
+        def each() -> None:
+            refresh()
+            _expect_well(engine)
+            if ended.is_set():
+                server.close()
 
-            office.serve(each)
-    if house.party.transcript is not None:
-        house.party.transcript.flush()
-    messages.print("Stopped.")
-
-
-def _until_signal() -> threading.Event:
-    """Return an event that Ctrl-C and a polite kill set."""
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    return ended
+        server.serve(each)
+    if home.party.transcript is not None:
+        home.party.transcript.flush()
+    say("Stopped.")
 
 
 @contextlib.contextmanager
-def _running(engine: Engine) -> Iterator[Engine]:
-    engine.told = lambda words: _say(Text(words, style="yellow"))
+def _running(kit: Kit) -> Iterator[tuple[Engine, threading.Event]]:
+    """Run a party's engine; yield it with an event that Ctrl-C and a polite kill set."""
+    from unlabel.remote.engine import Engine
+    from unlabel.remote.party_home import serving
+
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    engine = Engine(kit, notify=lambda words: _print(Text(words, style="yellow")))
     engine.start()
     try:
-        yield engine
+        with serving(kit.state):
+            say("Serving. Stop with Ctrl-C.")
+            yield engine, ended
     finally:
         engine.stop()
 
 
-def _say(words: str | Text) -> None:
-    """Tell the operator something; a party serves on where its log lies on a full disk."""
+def _print(words: str | Text) -> None:
+    """Print something; a party serves on where its log lies on a full disk."""
     with contextlib.suppress(OSError):
-        messages.print(words, soft_wrap=True)
+        say(words)
 
 
 def _expect_well(engine: Engine) -> None:
@@ -153,79 +144,61 @@ def _expect_well(engine: Engine) -> None:
         raise RunError(f"{engine.failed} Its log is '{engine.log_file}'.")
 
 
-def policy_table(name: str, policy: Policy) -> Table:
-    """Return what a party serves, as a table."""
+def _policy_table(name: str, policy: Policy) -> Table:
     table = Table(title=f"Policy of {name}", title_justify="left", show_header=False)
     table.add_row("serves", ", ".join(policy.serves))
-    for limit in vars(policy):
+    for limit, value in vars(policy).items():
         if limit != "serves":
-            table.add_row(limit.replace("_", " "), f"{getattr(policy, limit):,}")
+            table.add_row(limit.replace("_", " "), f"{value:,}")
     return table
 
 
-class Drawn:
-    """A live table of what was asked."""
-
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._live = Live(console=messages, auto_refresh=False)
-
-    def __enter__(self) -> Drawn:
-        self._live.__enter__()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.__exit__(None, None, None)
-
-    def refresh(self, office: Office, engine: Engine) -> None:
-        """Draw the table anew."""
-        self._live.update(asked_table(self._asked, office, engine), refresh=True)
+@contextlib.contextmanager
+def _view(
+    stats: RequestStats, server: PartyServer, engine: Engine, *, plain: bool
+) -> Iterator[Callable[[], None]]:
+    """Yield what shows the requests anew: in a live table, or in lines without a terminal."""
+    if plain or not messages.is_terminal:
+        yield _Lines(stats).refresh
+        return
+    with Live(console=messages, auto_refresh=False) as live:
+        yield lambda: live.update(_stats_table(stats, server, engine), refresh=True)
 
 
-class Lines:
-    """A line now and then, where there is no terminal to draw on."""
+class _Lines:
+    """A line every `EVERY` seconds in which there were requests."""
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._said: dict[str, int] = {}
+    def __init__(self, stats: RequestStats) -> None:
+        self._stats = stats
+        self._printed: dict[str, int] = {}
         self._next = 0.0
 
-    def __enter__(self) -> Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def refresh(self, *_: object) -> None:
+    def refresh(self) -> None:
         """Print what is new since the last line."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
-        now = {kind: count.times for kind, count in self._asked.counts.items()}
-        if now != self._said:
-            new = {k: n - self._said.get(k, 0) for k, n in now.items() if n > self._said.get(k, 0)}
-            refused = sum(count.refused for count in self._asked.counts.values())
-            sent = sum(count.sent for count in self._asked.counts.values())
-            kinds = ", ".join(f"{kind} {times}" for kind, times in new.items())
-            _say(
-                f"{time.strftime('%H:%M:%S')} active asked: {kinds}; {sent:,} bytes sent in all, "
-                f"{refused} refused"
+        counts = self._stats.counts
+        times = {kind: count.times for kind, count in counts.items()}
+        new = {kind: number - self._printed.get(kind, 0) for kind, number in times.items()}
+        if any(new.values()):
+            kinds = ", ".join(f"{kind} {number}" for kind, number in new.items() if number)
+            _print(
+                f"{time.strftime('%H:%M:%S')} active asked: {kinds}; "
+                f"{sum(count.sent for count in counts.values()):,} bytes sent in all, "
+                f"{sum(count.refused for count in counts.values())} refused"
             )
-            self._said = now
+            self._printed = times
 
 
-def asked_table(asked: Asked, office: Office, engine: Engine) -> Group:
-    """Return what was asked, by whom, in how many rows and bytes."""
-    table = Table(title="Asked by: active", title_justify="left")
-    table.add_column("request")
-    for name in ("times", "rows", "bytes in", "bytes out", "refused"):
-        table.add_column(name, justify="right")
-    table.add_column("last")
-    for kind, count in sorted(asked.counts.items(), key=lambda item: -item[1].last):
+def _stats_table(stats: RequestStats, server: PartyServer, engine: Engine) -> Group:
+    """Return what was asked, in how many rows and bytes, the newest kind first."""
+    rows = [["request", "times", "rows", "bytes in", "bytes out", "refused", "last"]]
+    for kind, count in sorted(stats.counts.items(), key=lambda item: -item[1].last):
         figures = (count.times, count.rows, count.received, count.sent, count.refused)
         last = time.strftime("%H:%M:%S", time.localtime(count.last))
-        table.add_row(kind, *(f"{figure:,}" for figure in figures), last)
+        rows.append([kind, *(f"{figure:,}" for figure in figures), last])
     state = "running" if engine.is_alive() else "starting"
-    foot = Text(f"engine {state}, restarted {engine.restarts} times; jobs served: {office.jobs}")
-    refusals = [Text(line, style="red") for line in list(asked.refusals)[-3:]]
-    return Group(table, *refusals, foot)
+    foot = Text(f"engine {state}, restarted {engine.restarts} times; jobs served: {server.jobs}")
+    refusals = [Text(line, style="red") for line in list(stats.refusals)[-3:]]
+    return Group(make_table("Requests of the active party", rows), *refusals, foot)

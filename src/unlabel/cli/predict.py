@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unlabel.cli.output import Json, messages, percent, print_json, print_table
-from unlabel.cli.target import Kit, Run, Target
+from unlabel.cli.output import Json, percent, print_json, print_table, say
+from unlabel.cli.target import Device, Kit, Run, Target
 from unlabel.errors import UsageError
 from unlabel.files import write_atomically
 
@@ -32,7 +32,7 @@ def predict(
         str, typer.Option(help="The run's own rows: test, validation, train or public.")
     ] = "test",
     out: Annotated[Path | None, typer.Option(help="Write a CSV file here.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")] = "",
+    device: Device = "",
     json: Json = False,
 ) -> None:
     """Predict new rows; without new rows, the run's own test rows or those of another --part.
@@ -46,13 +46,16 @@ def predict(
     # A list of the run's own people is no answer in need, for which fewer parties would do.
     with target.open(device=device, fewer=part == "test") as opened:
         target.note_unfinished(opened)
-        found = opened.predict(tables=tables, data=data, part=part)
+        predictions = opened.predict(tables=tables, data=data, part=part)
     if out is not None:
-        write_atomically(out, _to_csv(found).encode())
-    best = found.probabilities.max(1).tolist()
-    rows = list(zip(found.ids.tolist(), found.labels, best, strict=True))
+        write_atomically(out, _to_csv(predictions).encode())
+    best = predictions.probabilities.max(1).tolist()
+    rows = list(zip(predictions.ids.tolist(), predictions.labels, best, strict=True))
     if json:
-        result: dict[str, object] = {"rows": len(rows), **target.json(), **_marks(found)}
+        # What a reader must know of how the answer came about, where there is anything.
+        facts = {name: getattr(predictions, name) for name in ("without", "unknown", "notes")}
+        marks = {name: value for name, value in facts.items() if value}
+        result: dict[str, object] = {"rows": len(rows), **target.json(), **marks}
         if out is not None:
             result["out"] = str(out)
         else:
@@ -61,23 +64,24 @@ def predict(
         return
     shown = [["id", "label", "probability"], *([i, x, percent(p)] for i, x, p in rows[:SHOWN])]
     caption = f"the first {SHOWN} of {len(rows)}" if len(rows) > SHOWN else None
-    without = f", WITHOUT {', '.join(found.without)}" if found.without else ""
+    without = f", WITHOUT {', '.join(predictions.without)}" if predictions.without else ""
     print_table(f"{len(rows)} predictions{without}", shown, caption)
-    if found.without:
-        messages.print(
-            f"Down: {', '.join(found.without)}. The others answered alone, which is less accurate."
+    if predictions.without:
+        say(
+            f"Down: {', '.join(predictions.without)}. The others answered alone, which is less "
+            f"accurate."
         )
-    if found.unknown:
-        messages.print(f"{found.unknown} more were left out: not every party knows them.")
-    for note in found.notes:
-        messages.print(note)
+    if predictions.unknown:
+        say(f"{predictions.unknown} more were left out: not every party knows them.")
+    for note in predictions.notes:
+        say(note)
     if out is not None:
-        messages.print(f"Written to {out}.")
+        say(f"Written to {out}.")
 
 
-def _parse_tables(given: list[str]) -> dict[str, Path]:
+def _parse_tables(texts: list[str]) -> dict[str, Path]:
     tables = {}
-    for text in given:
+    for text in texts:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
             raise UsageError(f"Expected `--table` like host=new.csv but got '{text}'.")
@@ -85,22 +89,17 @@ def _parse_tables(given: list[str]) -> dict[str, Path]:
     return tables
 
 
-def _marks(found: Predictions) -> dict[str, object]:
-    """Return what a reader must know of how the answer came about, where there is anything."""
-    without = {"without": list(found.without)} if found.without else {}
-    notes = {"notes": list(found.notes)} if found.notes else {}
-    return {**without, **({"unknown": found.unknown} if found.unknown else {}), **notes}
-
-
-def _to_csv(found: Predictions) -> str:
+def _to_csv(predictions: Predictions) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    mark = ["without"] if found.without else []
-    without = [" ".join(found.without)] if found.without else []
-    truth = ["true_label"] if found.truth is not None else []
-    writer.writerow(["id", "label", *truth, *mark, *(f"p_{name}" for name in found.names)])
-    for index, (row_id, label) in enumerate(zip(found.ids.tolist(), found.labels, strict=True)):
-        chances = (f"{p:.6f}" for p in found.probabilities[index].tolist())
-        known = [found.truth[index]] if found.truth is not None else []
+    mark = ["without"] if predictions.without else []
+    without = [" ".join(predictions.without)] if predictions.without else []
+    truth = ["true_label"] if predictions.truth is not None else []
+    writer.writerow(["id", "label", *truth, *mark, *(f"p_{name}" for name in predictions.names)])
+    for index, (row_id, label) in enumerate(
+        zip(predictions.ids.tolist(), predictions.labels, strict=True)
+    ):
+        chances = (f"{p:.6f}" for p in predictions.probabilities[index].tolist())
+        known = [predictions.truth[index]] if predictions.truth is not None else []
         writer.writerow([row_id, label, *known, *without, *chances])
     return text.getvalue()

@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -144,10 +137,6 @@ class StepBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def close(self) -> None:
-        """Take the bar away before its time."""
         self._bar.stop()
 
     def step(self, step: int, steps: int, note: str) -> None:

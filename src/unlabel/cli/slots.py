@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unlabel.cli.output import Json, messages, print_json
+from unlabel.cli.output import Json, print_json, say
 from unlabel.cli.target import Kit, Run, Target
 
 if TYPE_CHECKING:
@@ -35,23 +35,20 @@ def slots(
     """
     target = Target.of(run, federation)
 
-    def say(number: int, slot: Slot) -> None:
-        messages.print(_sentence(slot, f"Slot {number + 1} of {count}"), soft_wrap=True)
+    def show(number: int, slot: Slot) -> None:
+        named = ", ".join(slot.labels)
+        sentence = f"{named} forgotten." if slot.kept else "nothing waited."
+        if slot.why:
+            sentence = f"{named} not forgotten, and off the queue: {slot.why}"
+        say(f"Slot {number + 1} of {count}: {sentence}")
 
     with _until_interrupted() as stop, target.open() as opened:
-        done = opened.slots(every=every, count=count, purge=purge, watch=say, stop=stop)
+        done = opened.slots(every=every, count=count, purge=purge, watch=show, stop=stop)
     if len(done) < count:
-        messages.print(f"Stopped after {len(done)} of {count} slots.")
+        say(f"Stopped after {len(done)} of {count} slots.")
     if json:
         stopped = {"stopped": len(done) < count, **target.json()}
         print_json({"slots": [asdict(slot) for slot in done], **stopped})
-
-
-def _sentence(slot: Slot, title: str) -> str:
-    named = ", ".join(slot.labels)
-    if slot.why:
-        return f"{title}: {named} not forgotten, and off the queue: {slot.why}"
-    return f"{title}: {f'{named} forgotten' if slot.kept else 'nothing waited'}."
 
 
 @contextlib.contextmanager

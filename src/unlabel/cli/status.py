@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import unlabel as ul
-from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.output import Json, print_json, print_table, say
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError, unknown
 
@@ -23,37 +23,27 @@ def status(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Show which version each party is on and what is staged."""
     target = Target.of(run, federation)
     with target.open(recovering=True, resume=True) as opened:
-        found = opened.status()
+        standing = opened.status()
     if json:
-        print_json(
-            {
-                "parties": {name: asdict(stands) for name, stands in found.parties.items()},
-                "together": found.together,
-                "forgotten_labels": list(found.forgotten_labels),
-                "forgotten_people": found.forgotten_people,
-                "unfinished": found.unfinished,
-                **target.json(),
-            }
-        )
+        facts = {
+            "parties": {name: asdict(stands) for name, stands in standing.parties.items()},
+            "together": standing.together,
+            "forgotten_labels": standing.forgotten_labels,
+            "forgotten_people": standing.forgotten_people,
+            "unfinished": standing.unfinished,
+        }
+        print_json({**facts, **target.json()})
         return
     rows = [["party", "version", "older versions", "staged request", "ledger"]]
-    for name, stands in found.parties.items():
+    for name, stands in standing.parties.items():
         older = ", ".join(str(v) for v in stands.versions[:-1]) or "-"
-        head = stands.ledger[:12] or "-"
-        rows.append(
-            [
-                name,
-                "-" if stands.version is None else str(stands.version),
-                older,
-                stands.staged or "-",
-                head,
-            ]
-        )
+        version = "-" if stands.version is None else str(stands.version)
+        rows.append([name, version, older, stands.staged or "-", stands.ledger[:12] or "-"])
     differ = f"the parties differ: unlabel recover {target}"
-    note = "all parties agree" if found.together else differ
-    print_table(f"Forgotten: {', '.join(found.forgotten_labels) or 'no label'}", rows, note)
-    if found.unfinished:
-        messages.print(f"{found.unfinished}. Next: {target.resume()}", soft_wrap=True)
+    note = "all parties agree" if standing.together else differ
+    print_table(f"Forgotten: {', '.join(standing.forgotten_labels) or 'no label'}", rows, note)
+    if standing.unfinished:
+        say(f"{standing.unfinished}. Next: {target.resume()}")
 
 
 def ledger(
@@ -63,7 +53,7 @@ def ledger(
     json: Json = False,
 ) -> None:
     """Show what a party's ledger says; a broken chain is an error."""
-    from unlabel.report.words import moment
+    from unlabel.report.wording import moment
 
     target = Target.of(run, federation)
     ledgers = ul.Federation.ledger_of(target.folder)
@@ -85,8 +75,8 @@ def ledger(
 def in_words(value: object) -> str:
     """Return a note for people: digests and long lists are cut, names never.
 
-    >>> in_words({"level": "top", "forced": False}), in_words(["home", "student loan, old"])
-    ('level top, forced no', 'home, student loan, old')
+    >>> in_words({"depth": "top", "forced": False}), in_words(["home", "student loan, old"])
+    ('depth top, forced no', 'home, student loan, old')
     >>> in_words("0f" * 32), in_words([f"c{number}" for number in range(12)])
     ('0f0f0f0f0f0f...', 'c0, c1, c2, c3, c4, c5, c6, c7 and 4 more')
     """

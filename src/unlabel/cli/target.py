@@ -12,11 +12,12 @@ import typer
 
 import unlabel as ul
 from unlabel.cli.interrupts import UNCHANGED, on_interrupt, standing
-from unlabel.cli.output import messages
+from unlabel.cli.output import messages, say
 from unlabel.cli.progress import StepBar
 from unlabel.errors import SettingsError, UsageError
 
 Run = Annotated[Path | None, typer.Argument(help="Folder of the run.", show_default=False)]
+Device = Annotated[str, typer.Option(help="cpu, cuda or auto; the run's own by default.")]
 Kit = Annotated[
     Path | None,
     typer.Option(
@@ -46,11 +47,11 @@ class Target:
             return cls(run)
         if kit is None or run is not None:
             raise UsageError("Name the run: its folder, or --federation KIT, and not both.")
-        from unlabel.operate.kit import Kit as PartyKit
+        from unlabel.remote.kit import Kit as PartyKit
 
-        found = PartyKit.read(kit)
-        found.expect_active()
-        return cls(found.run, kit)
+        party_kit = PartyKit.read(kit)
+        party_kit.expect_active()
+        return cls(party_kit.run, kit)
 
     def __str__(self) -> str:
         return str(self.folder) if self.kit is None else f"--federation {self.kit}"
@@ -79,21 +80,17 @@ class Target:
             return
         if device:
             raise SettingsError("In a federation each party sets its own `device` in party.yaml.")
-        with contextlib.ExitStack() as stack:
-            bar = stack.enter_context(StepBar(messages, "aligning"))
-            federation = stack.enter_context(
-                ul.Federation.connect(
-                    self.kit,
-                    resume=resume,
-                    recovering=recovering,
-                    fewer=fewer,
-                    notify=lambda words: messages.print(words, soft_wrap=True),
-                    watch=bar.step,
-                )
+        with StepBar(messages, "aligning") as bar:
+            federation = ul.Federation.connect(
+                self.kit,
+                resume=resume,
+                recovering=recovering,
+                fewer=fewer,
+                notify=say,
+                watch=bar.step,
             )
-            bar.close()
-            with on_interrupt(standing(federation, str(self))):
-                yield federation
+        with federation, on_interrupt(standing(federation, str(self))):
+            yield federation
 
     def resume(self) -> str:
         """Return the command that goes on with the training of the run."""
@@ -103,13 +100,13 @@ class Target:
 
     def note_unfinished(self, federation: ul.Federation) -> None:
         """Say where the model is one whose training was interrupted."""
-        from unlabel.train.unfinished import unfinished_note
+        from unlabel.train.progress import unfinished_note
 
         if federation.version is not None:
             facts = federation.active.versions.facts(federation.version)
             note = unfinished_note(facts, self.resume())
             if note:
-                messages.print(f"Note: {note}", soft_wrap=True)
+                say(f"Note: {note}")
 
     def json(self) -> dict[str, Any]:
         """Return how the target is named in JSON."""

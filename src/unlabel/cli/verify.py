@@ -10,7 +10,7 @@ import typer
 
 import unlabel as ul
 from unlabel.cli.exits import NOT_PASSED
-from unlabel.cli.output import Json, messages, print_json, print_table
+from unlabel.cli.output import Json, print_json, print_table, say
 from unlabel.errors import CertificateError
 
 
@@ -37,25 +37,18 @@ def verify(
     """
     checks = ul.verify(certificate, run=run, annex=annex, annex_key=annex_key, trust=trust)
     if json:
-        print_json(
-            {
-                "holds": checks.holds,
-                "faults": checks.faults,
-                "held": checks.held,
-                "not_checked": checks.unchecked,
-                "annex": checks.annex,
-                "certificate": str(certificate),
-            }
-        )
+        facts = {"holds": checks.holds, "faults": checks.faults, "held": checks.held}
+        facts |= {"not_checked": checks.unchecked, "annex": checks.annex}
+        print_json({**facts, "certificate": str(certificate)})
         if checks.faults:
             raise typer.Exit(NOT_PASSED)
         return
     for sentence in checks.held:
-        messages.print(_shown(sentence), soft_wrap=True)
+        say(_shown(sentence))
     for sentence in checks.unchecked:
-        messages.print(f"Not checked: {_shown(sentence)}", soft_wrap=True)
+        say(f"Not checked: {_shown(sentence)}")
     for sentence in checks.faults:
-        messages.print(f"Fault: {_shown(sentence)}", soft_wrap=True)
+        say(f"Fault: {_shown(sentence)}")
     if checks.faults:
         count = len(checks.faults)
         raise CertificateError(
@@ -65,7 +58,7 @@ def verify(
     if checks.annex is not None:
         rows = [[_shown(cell) for cell in row] for row in _rows(checks.annex)]
         print_table("What the annex says", rows)
-    messages.print(f"'{certificate}' holds, as far as it was checked.", soft_wrap=True)
+    say(f"'{certificate}' holds, as far as it was checked.")
 
 
 def _shown(text: str) -> str:
@@ -78,7 +71,7 @@ def _shown(text: str) -> str:
 
 
 def _rows(annex: Mapping[str, Any]) -> list[list[str]]:
-    told = [p for p, each in (annex.get("recipients") or {}).items() if each.get("informed")]
+    informed = [p for p, each in (annex.get("recipients") or {}).items() if each.get("informed")]
     asked = annex.get("asked") or {}
     what = [f"{kind}: {', '.join(map(str, names))}" for kind, names in asked.items()]
     forced = annex.get("forced")
@@ -87,8 +80,8 @@ def _rows(annex: Mapping[str, Any]) -> list[list[str]]:
         ["asked", "; ".join(what)],
         ["method", str(annex.get("method"))],
         ["legal basis", str(annex.get("legal_basis") or "not stated")],
-        ["informed", ", ".join(told) or "nobody"],
-        ["level", str(annex.get("level") or "not audited")],
+        ["informed", ", ".join(informed) or "nobody"],
+        ["depth", str(annex.get("depth") or "not audited")],
         ["forced", "not recorded" if forced is None else "yes" if forced else "no"],
         ["not tested", " ".join(map(str, annex.get("not_tested") or ()))],
     ]

@@ -67,25 +67,21 @@ def foreign_numbers(name: object, texts: Sequence[str | None]) -> str | None:
     )
 
 
-def holds_amounts(series: pd.Series[Any]) -> bool:
+def is_numeric(series: pd.Series[Any]) -> bool:
     """Return whether a column holds numbers."""
     import pandas as pd
 
     return bool(pd.api.types.is_numeric_dtype(series))
 
 
-def amounts_of(series: pd.Series[Any], where: str) -> Array:
+def numbers_of(series: pd.Series[Any], where: str) -> Array:
     """Return a column of numbers, NaN where one is missing; truth values are 0 and 1."""
-    if not holds_amounts(series):
+    if not is_numeric(series):
         held = series.dropna()
         if not all(isinstance(value, bool | np.bool_) for value in held):
             wrong = foreign_numbers(series.name, texts_of(series, where))
-            if wrong is not None:
-                raise DataError(f"{where}: {wrong}, as when the run began.")
-            raise DataError(
-                f"{where}: feature '{series.name}' is not numeric; it was a column of numbers when "
-                f"the run began."
-            )
+            wrong = wrong or f"feature '{series.name}' is not numeric"
+            raise DataError(f"{where}: {wrong}; it was a column of numbers when the run began.")
         series = series.astype("boolean")
     values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     gaps = series.isna().to_numpy()
@@ -115,22 +111,14 @@ def texts_of(series: pd.Series[Any], where: str) -> list[str | None]:
             f"{where}: feature '{series.name}' is of type {series.dtype}, neither a number nor a "
             f"category; write it as one of them or leave it out with `features`."
         )
-    gaps = series.isna().to_numpy()
-    named: dict[object, str | None] = {}
     texts: list[str | None] = []
-    for value, gap in zip(series.tolist(), gaps, strict=True):
-        if gap:
-            texts.append(None)
-            continue
-        if not isinstance(value, str | bool | int | float):
+    for value, gap in zip(series.tolist(), series.isna().to_numpy(), strict=True):
+        if not gap and not isinstance(value, str | bool | int | float):
             raise DataError(
                 f"{where}: feature '{series.name}' is not numeric, and holds objects of type "
                 f"{type(value).__name__} in place of categories; leave it out with `features`."
             )
-        key = (type(value), value)
-        if key not in named:
-            named[key] = _text(value)
-        texts.append(named[key])
+        texts.append(None if gap else _text(value))
     return texts
 
 

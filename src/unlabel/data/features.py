@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +10,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unlabel.data.dataset import Augment
+from unlabel.config import Augment
 from unlabel.errors import DataError
 
-#: How far a crop may wander from the centre, in pixels.
+#: How far a crop may be shifted from the centre, in pixels.
 CROP = 4
 #: Share of an accelerator's free memory that features may take before they stay on the host.
 RESIDENT_SHARE = 0.5
@@ -23,8 +24,8 @@ class Features:
 
     They lie on the device where they fit, and batch by batch go there where they do not.
 
-    marks     [D] which columns are marks, 0 or 1, that scaling leaves alone; None if there are none
-    may_miss  columns may have missing numbers, NaN, in whose place scaling puts the mean
+    indicators  [D] which columns are 0/1 indicators, that scaling leaves alone; None if none are
+    may_miss    columns may have missing numbers, NaN, in whose place scaling puts the mean
     """
 
     def __init__(
@@ -32,7 +33,7 @@ class Features:
         values: Tensor,
         *,
         augment: Augment = "none",
-        marks: Tensor | None = None,
+        indicators: Tensor | None = None,
         may_miss: bool = False,
     ) -> None:
         if values.is_floating_point():
@@ -41,7 +42,7 @@ class Features:
                 raise DataError("Features must be finite numbers; some are NaN or infinite.")
         self.values = values
         self.augment: Augment = augment
-        self.marks = marks if marks is not None and marks.any() else None
+        self.indicators = indicators if indicators is not None and indicators.any() else None
         self._device = values.device
 
     def __len__(self) -> int:
@@ -54,10 +55,8 @@ class Features:
 
     def to(self, device: torch.device) -> Features:
         """Return the same rows with batches on `device`."""
-        moved = Features.__new__(Features)
+        moved = copy.copy(self)
         moved.values = self.values.to(device) if _fits(self.values, device) else self.values
-        moved.augment = self.augment
-        moved.marks = self.marks
         moved._device = device
         return moved
 
@@ -75,8 +74,8 @@ class Scaling:
     """Standardisation fitted on the training rows: x -> (x - mean) / std.
 
     One mean and one deviation a channel for images, one a column for tables; a constant column
-    keeps the deviation 1. The tokens of texts (int64) are names and not amounts: they stay as
-    they are, and so do marks of categories, of which a rare one would become a huge number.
+    keeps the deviation 1. The tokens of texts (int64) are names and no quantities: they stay as
+    they are, and so do indicators of categories, of which a rare one would become huge.
 
     A missing number (NaN) becomes 0. That is what it would be if the mean of those present had
     stood in its place before the fit: mean = sum / present, std^2 = sum (x - mean)^2 / rows.
@@ -95,7 +94,9 @@ class Scaling:
         if features.values.dtype == torch.int64:
             return cls(torch.zeros(1, 1), torch.ones(1, 1))
         count = len(rows) * math.prod(features.shape[1:])
-        present = _present(features, rows, count)
+        present = torch.tensor(float(count))  # pixels are never missing
+        if features.values.is_floating_point():
+            present = _sum(features, rows, lambda x: (~x.isnan()).double()).clamp_min(1)
         mean = _sum(features, rows, lambda x: x) / present
         wide = mean.view(1, -1, *[1] * (len(features.shape) - 1))
         variance = _sum(features, rows, lambda x: (x - wide).square()) / count
@@ -105,8 +106,9 @@ class Scaling:
         least = torch.clamp_min(1e-12 * mean.abs(), torch.finfo(kind).tiny)
         still = variance.sqrt() <= least
         std = torch.where(still, torch.ones_like(mean), variance.sqrt()).view_as(wide)
-        if features.marks is not None:
-            wide, std = wide.masked_fill(features.marks, 0), std.masked_fill(features.marks, 1)
+        if features.indicators is not None:
+            wide = wide.masked_fill(features.indicators, 0)
+            std = std.masked_fill(features.indicators, 1)
         return cls(wide.to(kind), std.to(kind))
 
     def to(self, device: torch.device) -> Scaling:
@@ -116,32 +118,15 @@ class Scaling:
     def apply(self, x: Tensor) -> Tensor:
         """Return the standardised batch, in float32 whatever the precision of its features."""
         scaled = ((x - self.mean) / self.std).float()
-        return _filled(scaled) if x.is_floating_point() else scaled
-
-
-def _filled(x: Tensor) -> Tensor:
-    """Return numbers with 0 where one is missing."""
-    return x.masked_fill(x.isnan(), 0)
-
-
-def _present(features: Features, rows: Tensor, count: int) -> Tensor:
-    """Return how many numbers of each channel are not missing, 1 where all are."""
-    if not features.values.is_floating_point():
-        return torch.tensor(float(count))  # pixels are never missing
-    return _sum(features, rows, lambda x: (~x.isnan()).double()).clamp_min(1)
+        return scaled.masked_fill(scaled.isnan(), 0) if x.is_floating_point() else scaled
 
 
 def _sum(features: Features, rows: Tensor, of: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the sum over rows and pixels of a function of the features, one a channel.
-
-    What is missing adds nothing.
-    """
+    """Return the sum over rows and pixels of what is present of a function, one a channel."""
     total = torch.zeros(features.shape[0], dtype=torch.float64)
     for piece in rows.split(4096):
         x = of(features.batch(piece, augment=False).double().cpu())
-        if features.values.is_floating_point():
-            x = _filled(x)
-        total += x.sum([axis for axis in range(x.dim()) if axis != 1])
+        total += x.nansum([axis for axis in range(x.dim()) if axis != 1])
     return total
 
 
@@ -149,14 +134,10 @@ def random_crop(images: Tensor, *, flip: bool) -> Tensor:
     """Shift each image by up to `CROP` pixels, mirroring at its edges; flip half if asked to.
 
     A party can flip only its own part of an image. On halves of CIFAR-10 that costs accuracy, so
-    no built-in dataset asks for it.
-
-    The whole batch is one gather; the result lies in memory channels last.
+    no built-in dataset asks for it. The result lies in memory channels last.
     """
-    count, _, height, width = images.shape
-    device = images.device
-    down = _wander(count, height, device)
-    across = _wander(count, width, device)
+    (count, _, height, width), device = images.shape, images.device
+    down, across = _shifted(count, height, device), _shifted(count, width, device)
     if flip:
         turned = torch.rand(count, 1, device=device) < 0.5
         across = torch.where(turned, width - 1 - across, across)
@@ -164,7 +145,7 @@ def random_crop(images: Tensor, *, flip: bool) -> Tensor:
     return images[every, :, down[:, :, None], across[:, None, :]].permute(0, 3, 1, 2)
 
 
-def _wander(count: int, size: int, device: torch.device) -> Tensor:
+def _shifted(count: int, size: int, device: torch.device) -> Tensor:
     """Return [count, size] indices into one axis, shifted at random and mirrored at the edges."""
     reach = min(CROP, size - 1)
     shift = torch.randint(-reach, reach + 1, (count, 1), device=device)

@@ -10,7 +10,8 @@ Labels stand in the alphabetical order of their folders, whatever the case of le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,10 +26,10 @@ BETWEEN = "images"
 
 
 @dataclass(frozen=True)
-class Found:
+class LabelledFiles:
     """The files of a dataset.
 
-    root    the folder that they were found in
+    root    the folder that holds them
     labels  the name of each label
     rows    every file with the number of its label, training files first
     train   how many of the files are for training
@@ -40,80 +41,52 @@ class Found:
     train: int
 
 
-def find_files(
-    folder: Path,
-    endings: Sequence[str],
-    *,
-    inside: str = "",
-    labels: Sequence[str] = (),
-    at: str = "check `folder`",
-) -> Found:
-    """Find the files with one of the endings, and their labels.
+def find_files(folder: Path | None, endings: Sequence[str], name: str, at: str) -> LabelledFiles:
+    """Find the files with one of the endings in the folder a user names, and their labels.
 
-    inside  name of the folder that the official archive unpacks to; `folder` may hold it or be it
-    labels  the labels that must be there, no others; whatever is there if empty
-    at      what to do where it is not so, to end a sentence with
+    name  of the dataset
+    at    how to get its folder, to end a sentence with
     """
-    root = folder / inside if inside and (folder / inside).is_dir() else folder
-    if not root.is_dir():
-        raise DataError(f"Folder '{root}' does not exist: {at}.")
-    try:
-        parts = _parts(root, endings)
-    except OSError as error:
-        raise DataError(
-            f"Folder '{error.filename or root}' cannot be read ({error.strerror}): check its "
-            f"permissions."
-        ) from error
+    if folder is None:
+        raise DataError(f"Dataset '{name}' cannot be fetched: {at}.")
+    if not folder.is_dir():
+        raise DataError(f"Folder '{folder}' does not exist: {at}.")
+    with reading(folder):
+        parts = _parts(folder, endings)
     names = sorted({label for part in parts for label in part}, key=lambda n: (n.casefold(), n))
-    if labels and names != list(labels):
-        missing = [name for name in labels if name not in names]
-        strange = [name for name in names if name not in labels]
-        wrong = f"there is no '{missing[0]}'" if missing else f"there is '{strange[0]}' too"
-        raise DataError(
-            f"Folder '{root}': expected a folder of {_listed(endings)} files for each of the "
-            f"{len(labels)} labels {', '.join(labels)}, but {wrong}: {at}."
-        )
     if len(names) < 2:
         raise DataError(
-            f"Folder '{root}': expected a folder of {_listed(endings)} files for each of two "
+            f"Folder '{folder}': expected a folder of {' or '.join(endings)} files for each of two "
             f"labels or more but found {f'that of {names[0]!r} alone' if names else 'none'}: {at}."
         )
     train, test = (
         [(path, names.index(n)) for n in names for path in part.get(n, ())] for part in parts
     )
-    if test and set(parts[1]) - set(parts[0]):
-        only = min(set(parts[1]) - set(parts[0]))
+    untrained = set(parts[1]) - set(parts[0])
+    if untrained:
         raise DataError(
-            f"Folder '{root}': label '{only}' has files to test on but none to train on: {at}."
+            f"Folder '{folder}': label '{min(untrained)}' has files to test on but none to train "
+            f"on: {at}."
         )
-    return Found(root, tuple(names), (*train, *test), len(train))
+    return LabelledFiles(folder, tuple(names), (*train, *test), len(train))
 
 
 def _parts(root: Path, endings: Sequence[str]) -> tuple[dict[str, list[Path]], ...]:
     """Return the files to train on and those to test on, by label."""
     tops = _folders(root)
     by_part = any(top.name.casefold() in TRAIN for top in tops)
-    found: tuple[dict[str, list[Path]], ...] = ({}, {})
+    parts: tuple[dict[str, list[Path]], ...] = ({}, {})
     for top in tops:
-        for below in _folders(top):
-            part, label = (top, below) if by_part else (below, top)
-            which = _which(part.name)
-            if which is not None:
-                _add(found[which], label.name, _files([below], endings))
-        if not by_part:
-            _add(found[0], top.name, _files([top, top / BETWEEN], endings))
-    return found
-
-
-def _which(part: str) -> int | None:
-    name = part.casefold()
-    return 0 if name in TRAIN else 1 if name in TEST else None
-
-
-def _add(part: dict[str, list[Path]], label: str, files: Iterable[Path]) -> None:
-    found = [*part.get(label, ()), *files]
-    if found:
-        part[label] = found
+        if by_part:
+            places = [(top.name, below.name, below) for below in _folders(top)]
+        else:
+            places = [(below.name, top.name, below) for below in _folders(top)]
+            places += [(TRAIN[0], top.name, folder) for folder in (top, top / BETWEEN)]
+        for part, label, folder in places:
+            if part.casefold() in TRAIN + TEST:
+                files = _files(folder, endings)
+                parts[part.casefold() in TEST].setdefault(label, []).extend(files)
+    return tuple({label: files for label, files in part.items() if files} for part in parts)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -123,15 +96,34 @@ def _folders(folder: Path) -> list[Path]:
     ]
 
 
-def _files(folders: Iterable[Path], endings: Sequence[str]) -> list[Path]:
+def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
     return [
         path
-        for folder in folders
-        if folder.is_dir()
-        for path in sorted(folder.iterdir())
+        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
         if path.suffix.casefold() in endings and not path.name.startswith(".") and path.is_file()
     ]
 
 
-def _listed(endings: Sequence[str]) -> str:
-    return " or ".join(endings)
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn a file or folder that cannot be read into one sentence about it."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"'{error.filename or path}' cannot be read ({error.strerror}): check the path and its "
+            f"permissions."
+        ) from error
+
+
+def read_file(folder: Path, *names: str) -> tuple[Path, bytes]:
+    """Read the first of the files `names` that the folder has."""
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            with reading(path):
+                return path, path.read_bytes()
+    raise DataError(
+        f"Folder '{folder}' has no file '{' or '.join(names)}': pass the folder that holds the "
+        f"dataset's official files with `--folder`."
+    )

@@ -13,12 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
+from unlabel.data.cache import Parts
 from unlabel.data.dataset import Array
-from unlabel.data.fetch import Parts, read_file
+from unlabel.data.folders import read_file
 from unlabel.errors import DataError
 
 TRAIN = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte")
 TEST = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+#: How to get such a dataset without fetching, to end a sentence with.
+BY_HAND = f"put {', '.join(TRAIN + TEST)} (plain or .gz) in a folder and pass it with `--folder`"
 
 
 def parse_idx(data: bytes, rank: int, name: str) -> Array:
@@ -44,10 +47,8 @@ def read_idx_folder(folder: Path) -> Parts:
     """Read the four official files, plain or gzipped, as images [N, 1, H, W] and labels."""
     train, test = _part(folder, TRAIN), _part(folder, TEST)
     if train[0].shape[1:] != test[0].shape[1:]:
-        raise DataError(
-            f"Folder '{folder}': expected training and test images of one size but got "
-            f"{list(train[0].shape[2:])} and {list(test[0].shape[2:])}."
-        )
+        sizes = f"{list(train[0].shape[2:])} and {list(test[0].shape[2:])}"
+        raise DataError(f"Folder '{folder}': expected images of one size but got {sizes}.")
     return Parts.join(train, test)
 
 

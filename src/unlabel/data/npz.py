@@ -16,13 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-from zipfile import ZipFile
 
 import numpy as np
 
 from unlabel.data.dataset import Array, Dataset, Layout
-from unlabel.data.duplicates import tell_repeats
+from unlabel.data.duplicates import note_repeats
 from unlabel.data.voxels import views_of_voxels
 from unlabel.errors import DataError
 
@@ -43,7 +41,7 @@ def load_npz(path: Path, views: bool = False) -> Dataset:
     # In a table two people may well be alike, and who marked the test rows has looked already.
     if layout == "table" or "test_in_train" in held:
         return dataset
-    return tell_repeats(dataset, "mark them in 'test_in_train' to leave them out")
+    return note_repeats(dataset, "mark them in 'test_in_train' to leave them out")
 
 
 def load_rows(path: Path, views: bool = False) -> tuple[Array, Layout] | None:
@@ -62,60 +60,31 @@ def load_rows(path: Path, views: bool = False) -> tuple[Array, Layout] | None:
 def _draw_voxels(held: dict[str, Array], where: str) -> bool:
     """Put views in the place of voxels; return whether there were any."""
     side = held.pop("side", None)
-    found = [key for key in VOXELS if key in held]
-    for key in found:
+    grids = [key for key in VOXELS if key in held]
+    for key in grids:
         name = key.replace("voxels", "x")
         if name in held:
             raise DataError(f"{where} has both '{key}' and '{name}': leave one of them out.")
         held[name] = views_of_voxels(held.pop(key), side, f"{where}: '{key}'")
-    return bool(found)
+    return bool(grids)
 
 
 def read_arrays(path: Path, wanted: Iterable[str]) -> dict[str, Array]:
     """Read those of the `wanted` arrays that the file has; objects are never unpickled."""
     if not path.is_file():
         raise DataError(f"File '{path}' does not exist: check the path of the .npz file.")
-    held: dict[str, Any] = {}
     try:
         # Opened here, because np.load leaves open what it cannot make sense of.
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-            for key in wanted:
-                if key in file.files:
-                    if _holds_objects(file.zip, key):
-                        raise DataError(
-                            f"File '{path}': '{key}' holds Python objects, which are never loaded: "
-                            f"save it as a plain array of numbers or strings."
-                        )
-                    held[key] = file[key]
-    except DataError:
-        raise
+            held = {key: file[key] for key in wanted if key in file.files}
+        if not all(isinstance(array, np.ndarray) for array in held.values()):
+            raise TypeError("a member that is no array comes back as its bytes")
     except Exception as error:  # a damaged archive fails in a dozen ways, from zlib to MemoryError
-        raise _not_npz(path) from error
-    # A member that is no array comes back as its bytes.
-    if not all(isinstance(array, np.ndarray) for array in held.values()):
-        raise _not_npz(path)
+        raise DataError(
+            f"File '{path}' is damaged or no .npz file of plain arrays: write it again with "
+            f"numpy.savez, as arrays of numbers or strings. Python objects are never loaded."
+        ) from error
     return held
-
-
-def _holds_objects(archive: ZipFile, key: str) -> bool:
-    """Return whether the header of an array says that it holds Python objects."""
-    name = f"{key}.npy"
-    if name not in archive.namelist():  # a member that is no array
-        return False
-    with archive.open(name) as member:
-        version = np.lib.format.read_magic(member)
-        # Version 3 differs from 2 in the letters of its names only.
-        older = version == (1, 0)
-        read = np.lib.format.read_array_header_1_0 if older else np.lib.format.read_array_header_2_0
-        _, _, dtype = read(member)
-    return bool(dtype.hasobject)
-
-
-def _not_npz(path: Path) -> DataError:
-    return DataError(
-        f"File '{path}' is not a readable .npz file of plain arrays, or it is damaged: write it "
-        f"again with numpy.savez."
-    )
 
 
 def _joined(held: dict[str, Array], where: str) -> tuple[Array, Array, Array]:
@@ -128,16 +97,12 @@ def _joined(held: dict[str, Array], where: str) -> tuple[Array, Array, Array]:
         return x, y, np.empty(0, dtype=np.int64)
     x_test, y_test = _pair(held, "_test", where)
     if x.shape[1:] != x_test.shape[1:]:
-        raise DataError(
-            f"{where}: expected training and test rows of one shape but got "
-            f"{list(x.shape[1:])} and {list(x_test.shape[1:])}."
-        )
-    for train, test, what in ((x, x_test, "features"), (y, y_test, "labels")):
+        shapes = f"{list(x.shape[1:])} and {list(x_test.shape[1:])}"
+        raise DataError(f"{where}: expected rows of one shape in both parts but got {shapes}.")
+    for train, test in ((x, x_test), (y, y_test)):
         if _is_text(train) != _is_text(test):
-            raise DataError(
-                f"{where}: expected {what} of one type in both parts but got {train.dtype} for "
-                f"training and {test.dtype} for test."
-            )
+            kinds = f"{train.dtype} and {test.dtype}"
+            raise DataError(f"{where}: expected one type in both parts but got {kinds}.")
     kept = _kept(held.get("test_in_train"), len(x_test), where)
     joined_y = np.concatenate([y, y_test[kept]])
     return np.concatenate([x, x_test[kept]]), joined_y, np.arange(len(y), len(joined_y))
@@ -185,22 +150,13 @@ def _kept(marked: Array | None, rows: int, where: str) -> Array:
 
 
 def _features(x: Array, views: bool, where: str) -> tuple[Array, Layout]:
-    if views and x.ndim != 4:
-        raise DataError(
-            f"{where}: expected views of shape [N, V, H, W] but got shape {list(x.shape)}."
-        )
-    if x.ndim == 2:
+    if x.ndim == 2 and not views:
         return _table(x, where), "table"
-    if x.ndim not in (3, 4):
-        raise DataError(
-            f"{where}: expected features [N, D], [N, H, W], [N, H, W, C] or [N, C, H, W] but got "
-            f"shape {list(x.shape)}."
-        )
+    if x.ndim not in ((4,) if views else (3, 4)):
+        expected = "[N, V, H, W]" if views else "[N, D], [N, H, W], [N, H, W, C] or [N, C, H, W]"
+        raise DataError(f"{where}: expected {expected} but got shape {list(x.shape)}.")
     if x.dtype != np.uint8:
-        raise DataError(
-            f"{where}: expected images as uint8 numbers 0..255 but got {x.dtype}: scale and "
-            f"convert them before saving."
-        )
+        raise DataError(f"{where}: expected pixels as uint8 numbers 0..255 but got {x.dtype}.")
     if views:
         return x, "views"
     if x.ndim == 3:
@@ -236,17 +192,12 @@ def _labels(y: Array, classes: Array | None, where: str) -> tuple[Array, tuple[s
         raise DataError(f"{where}: expected labels as integers or strings but got {y.dtype}.")
     values, numbers = np.unique(y, return_inverse=True)
     if len(values) < 2:
-        raise DataError(
-            f"{where} has the single label '{values[0]}': a classifier needs at least two."
-        )
+        raise DataError(f"{where} has a single label; a classifier needs at least two.")
     if classes is None:
         return numbers.astype(np.int64), tuple(str(value) for value in values)
     names = classes.tolist()
     if not _is_text(classes) or classes.ndim != 1 or len(set(names)) != len(names):
-        raise DataError(
-            f"{where}: expected 'classes' to be a list of different strings but got "
-            f"{classes.dtype} of shape {list(classes.shape)}."
-        )
+        raise DataError(f"{where}: expected 'classes' to be a list of different strings.")
     known = set(names) if _is_text(y) else set(range(len(names)))
     strange = [value for value in values.tolist() if value not in known]
     if strange:
@@ -254,10 +205,8 @@ def _labels(y: Array, classes: Array | None, where: str) -> tuple[Array, tuple[s
             f"{where}: label '{strange[0]}' is none of the {len(names)} in 'classes': labels must "
             f"be their names or 0..{len(names) - 1}."
         )
-    if _is_text(y):
-        numbers = np.array([names.index(value) for value in values.tolist()])[numbers]
-        return numbers.astype(np.int64), tuple(names)
-    return y.astype(np.int64), tuple(names)
+    codes = [names.index(value) if _is_text(y) else value for value in values.tolist()]
+    return np.array(codes, dtype=np.int64)[numbers], tuple(names)
 
 
 def _is_text(array: Array) -> bool:

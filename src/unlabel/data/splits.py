@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from unlabel.config.data import Parties, SplitKind, part_widths
 from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.errors import DataError, SettingsError
 
-SplitKind = Literal["strips", "views", "columns", "texts"]
-#: Parties of an experiment: how many, how wide each, or the width of each by name.
-Parties = int | Sequence[int] | Mapping[str, int]
-
-MAX_PARTIES = 8
-ACTIVE = "active"
-#: A run keeps its curves in a subfolder of this name, beside those of the parties.
-RESERVED = "tensorboard"
-
 #: Share of a label's training rows that may be set aside as public, so that little data stays.
 PUBLIC_SHARE = 0.1
-
+#: The layout of features that each way to split them needs.
 _FITS = {"strips": "image", "views": "views", "columns": "table", "texts": "text"}
 #: Texts have no width; shares of them are given in hundredths.
 WHOLE_TEXT = 100
 
 
 def split_features(
-    dataset: Dataset, parties: Parties, *, active_part: bool = False
-) -> dict[str, Tensor]:
-    """Share the features of a dataset out: strips of images, views of objects, table columns.
-
-    With `active_part` the first part belongs to the active party and comes under its name.
-
-    >>> from unlabel.data import load_dataset
-    >>> parts = split_features(load_dataset("digits"), {"left": 5, "right": 3})
-    >>> {name: tuple(part.shape) for name, part in parts.items()}
-    {'left': (1797, 1, 8, 5), 'right': (1797, 1, 8, 3)}
-    """
-    return split_array(
-        dataset.x, dataset.layout, parties, active_part=active_part, blocks=dataset.blocks
-    )
-
-
-def split_array(
     x: Array,
     layout: Layout,
     parties: Parties,
@@ -55,9 +29,15 @@ def split_array(
     active_part: bool = False,
     blocks: Sequence[int] = (),
 ) -> dict[str, Tensor]:
-    """Share features out, whoever they describe and whether their labels are known or not.
+    """Share features out: strips of images, views of objects, columns of a table.
+
+    With `active_part` the first part belongs to the active party and comes under its name.
 
     blocks  how many numbers each column of a table became; they stay with one party
+
+    >>> parts = split_features(np.zeros((9, 1, 8, 8)), "image", {"left": 5, "right": 3})
+    >>> {name: tuple(part.shape) for name, part in parts.items()}
+    {'left': (9, 1, 8, 5), 'right': (9, 1, 8, 3)}
     """
     axis = 3 if layout == "image" else 1
     ends = np.cumsum([0, *(blocks or [1] * x.shape[axis])])
@@ -90,54 +70,6 @@ def split_texts(
         for name, first, last in zip(widths, cuts, cuts[1:], strict=False):
             parts[name].append(" ".join(words[first:last]))
     return parts
-
-
-def part_widths(parties: Parties, available: int, *, active_part: bool = False) -> dict[str, int]:
-    """Return the width of each part by the name of its party.
-
-    >>> part_widths(3, 8)
-    {'passive-1': 3, 'passive-2': 3, 'passive-3': 2}
-    """
-    own = [ACTIVE] if active_part else []
-    if isinstance(parties, int):
-        _check_count(parties)
-        count = parties + len(own)
-        if count > available:
-            raise SettingsError(
-                f"Expected at most {available} parts for features {available} wide but got {count}."
-            )
-        even = [available // count + (i < available % count) for i in range(count)]
-        return dict(zip(own + _names(parties), even, strict=True))
-    if not isinstance(parties, Mapping):
-        _check_count(len(parties) - len(own))
-        parties = dict(zip(own + _names(len(parties) - len(own)), parties, strict=True))
-    elif active_part and ACTIVE not in parties:
-        raise SettingsError(
-            f"Expected `parties` to give a width to '{ACTIVE}' too, where it has a part, "
-            f"but got {', '.join(parties)}."
-        )
-    for name in parties:
-        check_name(name)
-    _check_count(len([name for name in parties if name != ACTIVE]))
-    widths = list(parties.values())
-    if min(widths) < 1:
-        raise SettingsError(f"Expected parts at least 1 wide but got the widths {widths}.")
-    if sum(widths) > available:
-        raise SettingsError(
-            f"Expected widths that add up to at most {available}, the width of the features, "
-            f"but got {widths}."
-        )
-    return dict(parties)
-
-
-def check_name(name: str) -> None:
-    """Raise unless a party's name can be the name of its folder."""
-    if not name.replace("-", "").replace("_", "").isalnum():
-        raise SettingsError(
-            f"Expected a party's name to be of letters, digits, '-' and '_' but got '{name}'."
-        )
-    if name == RESERVED:
-        raise SettingsError(f"Expected a party to have another name than '{name}', which is taken.")
 
 
 def check_split(dataset: Dataset, kind: SplitKind | None) -> None:
@@ -192,18 +124,7 @@ def _draw(
     """Split `rows` into the rest and a share of each label, `most` rows a label at most."""
     taken = [rows[:0]]
     for label in np.unique(labels[rows]):
-        own = rng.permutation(rows[labels[rows] == label])
-        taken.append(own[: round(share * len(own))][:most])
+        of_label = rng.permutation(rows[labels[rows] == label])
+        taken.append(of_label[: round(share * len(of_label))][:most])
     drawn = np.concatenate(taken)
     return np.setdiff1d(rows, drawn), drawn
-
-
-def _names(count: int) -> list[str]:
-    return [f"passive-{i + 1}" for i in range(count)]
-
-
-def _check_count(count: int) -> None:
-    if not 1 <= count <= MAX_PARTIES:
-        raise SettingsError(
-            f"Expected 1 to {MAX_PARTIES} passive parties but got {count}; change `parties`."
-        )

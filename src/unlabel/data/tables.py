@@ -1,30 +1,31 @@
-"""The users' own tables: CSV or Parquet files with an id column."""
+"""The users' own tables, in CSV or Parquet files: a party's, and whole datasets.
+
+A party's table names its rows in an id column. One person holds the whole of a dataset and
+simulates the parties: a table's categories are those of all its rows, test rows too, and what a
+column became stays with one party. Its rows are named by the `id` column, or by their numbers in
+the file from 0; numbers of dropped rows are not used again.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from unlabel.data.dataset import Array
-from unlabel.data.decoding import decode
-from unlabel.data.encoding import Encoding, Missing
+from unlabel.config import Columns, FeatureChoice, Missing
+from unlabel.data.column_encoding import Encoding
+from unlabel.data.dataset import Array, Dataset
 from unlabel.data.features import Features
-from unlabel.data.frames import ids_of, read_frame, texts_in
+from unlabel.data.in_memory import InMemoryTable
+from unlabel.data.table_files import expect_columns, ids_of, read_frame, texts_in
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
-
-FeatureChoice = Literal["rest", "none"] | list[str]
-#: The path of a table that was given from Python and lies in no file.
-NOWHERE = Path()
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ class Table:
     left_out  how many of those there are, which not every party has
     """
 
-    path: Path
     ids: Array
     values: Array
     columns: tuple[str, ...]
@@ -62,7 +62,7 @@ class Table:
         """Return the rows as a model's owner holds them."""
         return Features(
             torch.from_numpy(np.ascontiguousarray(self.values)),
-            marks=torch.from_numpy(self.encoding.marks),
+            indicators=torch.from_numpy(self.encoding.indicators),
             may_miss=self.encoding.may_miss(),
         )
 
@@ -76,7 +76,7 @@ class Table:
 
 
 def read_table(
-    path: Path,
+    source: Path | InMemoryTable,
     *,
     id_column: str,
     label_column: str | None = None,
@@ -90,51 +90,19 @@ def read_table(
 
     Ids are compared as text, without surrounding blanks.
 
+    source       its file, or a table from Python
     categories   columns of numbers that are codes of categories; columns of text are so anyway
     missing      what to do where a value is missing
     encoding     how columns become numbers, where that is settled; from the table itself if not
     text_column  the one feature, where that is text
     """
-    texts = encoding.categories() if encoding else categories
-    frame = read_frame(path, id_column, texts, text_column)
-    return table_of(
-        frame,
-        f"Table '{path}'",
-        path=path,
-        id_column=id_column,
-        label_column=label_column,
-        features=features,
-        categories=categories,
-        missing=missing,
-        encoding=encoding,
-        text_column=text_column,
-    )
-
-
-def table_of(
-    frame: pd.DataFrame,
-    where: str,
-    *,
-    id_column: str,
-    path: Path = NOWHERE,
-    label_column: str | None = None,
-    features: FeatureChoice = "rest",
-    categories: Sequence[str] = (),
-    missing: Missing = "refuse",
-    encoding: Encoding | None = None,
-    text_column: str | None = None,
-) -> Table:
-    """Make a party's table of a frame that `read_frame` or `frame_of` returned; see `read_table`.
-
-    where  the table is called in errors
-    path   of its file, if it has one
-    """
-    for what, column in (("id", id_column), ("label", label_column), ("text", text_column)):
-        if column is not None and column not in frame.columns:
-            raise DataError(
-                f"{where} has no {what} column '{column}'. "
-                f"{unknown('column', column, map(str, frame.columns))}"
-            )
+    if isinstance(source, Path):
+        texts = encoding.categories() if encoding else categories
+        frame = read_frame(source, id_column, texts, text_column)
+        where = f"Table '{source}'"
+    else:
+        frame, where = source.frame, source.where
+    expect_columns(frame, where, id=id_column, label=label_column, text=text_column)
     ids = ids_of(frame, id_column, where)
     if text_column is not None:
         features, encoding = "none", None
@@ -145,25 +113,15 @@ def table_of(
         named = features if isinstance(features, list) else None
         encoding.expect_same(named, categories, missing, where)
         columns = [column.name for column in encoding.columns]
-    labels = None
-    if label_column is not None:
-        if frame[label_column].isna().any():
-            row = int(np.flatnonzero(frame[label_column].isna())[0])
-            raise DataError(f"{where}: row {row + 1} has no label in '{label_column}'.")
-        labels = _labels_of(frame[label_column])
-    found = encoding.apply(frame, where)
+    labels = None if label_column is None else frame[label_column].to_numpy()
+    if labels is not None and labels.dtype == object and len(set(map(type, labels.tolist()))) > 1:
+        labels = labels.astype(str).astype(object)  # 1 and "1" are one label
+    rows = encoding.apply(frame, where)
     if text_column is not None:
         words = texts_in(frame, text_column, where)
-        return Table(path, ids, found.values, (text_column,), labels, encoding, texts=words)
-    table = Table(path, ids, found.values, tuple(columns), labels, encoding, found.unseen)
-    return table.take(encoding.kept(found, where))
-
-
-def _labels_of(column: pd.Series[Any]) -> Array:
-    """Return labels; those of several types as text, since 1 and "1" are one label."""
-    labels = column.to_numpy()
-    mixed = labels.dtype == object and len(set(map(type, labels.tolist()))) > 1
-    return labels.astype(str).astype(object) if mixed else labels
+        return Table(ids, rows.values, (text_column,), labels, encoding, texts=words)
+    table = Table(ids, rows.values, tuple(columns), labels, encoding, rows.unseen)
+    return table.take(encoding.used_rows(rows, where))
 
 
 def encode_labels(
@@ -207,25 +165,103 @@ def _feature_columns(
     return list(features)
 
 
+def load_table_dataset(
+    path: Path, columns: Columns, encoding: Encoding | None = None, *, sample: bool = False
+) -> Dataset:
+    """Load the file, and the file of test rows beside it if there is one.
+
+    encoding  how the columns of a table become numbers, where that is settled
+    sample    rows beside those trained on, of perhaps as many labels as there are rows
+    """
+    frame, first = _read_all(path, columns)
+    y, labels = encode_labels(frame[columns.label].to_numpy(), sample=sample)
+    test = np.arange(first, len(frame)) if columns.test else np.empty(0, dtype=np.int64)
+    if columns.split:
+        test = np.flatnonzero((frame[columns.split].astype(str) == "test").to_numpy())
+        if len(test) == 0:
+            raise DataError(
+                f"File '{path}': no row says 'test' in '{columns.split}'; mark the rows to test on "
+                f"or leave `split` out."
+            )
+    name = path.name.partition(".")[0]
+    ids = _ids(path, frame, columns)
+    if columns.text:
+        texts = texts_in(frame, columns.text, f"File '{path}'")
+        return Dataset(name, texts, y, labels, "text", test, ids=ids)
+    encoding = encoding or _fit(path, frame, columns)
+    rows = encoding.apply(frame, f"File '{path}'")
+    used = encoding.used_rows(rows, f"File '{path}'")
+    return Dataset(
+        name,
+        rows.values[used],
+        y[used],
+        labels,
+        "table",
+        np.flatnonzero(np.isin(used, test)),
+        blocks=encoding.blocks,
+        indicators=encoding.indicators,
+        ids=ids[used],
+    )
+
+
+def dataset_encoding(path: Path, columns: Columns) -> Encoding:
+    """Return how the columns of a file with a table become numbers."""
+    return _fit(path, _read_all(path, columns)[0], columns)
+
+
+def load_new_rows(path: Path, columns: Columns, encoding: Encoding) -> Table:
+    """Read new rows of a table, whose labels nobody knows yet; an id column may be missing."""
+    frame = read_frame(path, columns.id or None, encoding.categories())
+    rows = encoding.apply(frame, f"File '{path}'")
+    names = tuple(column.name for column in encoding.columns)
+    ids = _ids(path, frame, columns)
+    table = Table(ids, rows.values, names, encoding=encoding, unseen=rows.unseen)
+    return table.take(encoding.used_rows(rows, f"File '{path}'"))
+
+
+def load_new_texts(path: Path, columns: Columns) -> tuple[Array, Array]:
+    """Return new texts, whose labels nobody knows yet, and their ids or numbers."""
+    frame = read_frame(path, columns.id or None, text_column=columns.text)
+    expect_columns(frame, f"File '{path}'", text=columns.text)
+    return texts_in(frame, columns.text, f"File '{path}'"), _ids(path, frame, columns)
+
+
+def _ids(path: Path, frame: pd.DataFrame, columns: Columns) -> Array:
+    if columns.id and columns.id in frame.columns:
+        return ids_of(frame, columns.id, f"Table '{path}'")
+    return np.arange(len(frame)).astype(str)
+
+
+def _fit(path: Path, frame: pd.DataFrame, columns: Columns) -> Encoding:
+    taken = (columns.label, columns.split, columns.id)
+    return Encoding.fit(
+        frame,
+        [str(name) for name in frame.columns if name not in taken],
+        categories=columns.categories,
+        missing=columns.missing,
+        where=f"File '{path}'",
+    )
+
+
+def _read_all(path: Path, columns: Columns) -> tuple[pd.DataFrame, int]:
+    """Return all rows, and how many of them come before those to test on."""
+    import pandas as pd
+
+    frames = []
+    for file in (path, path.parent / columns.test) if columns.test else (path,):
+        frame = read_frame(file, columns.id or None, columns.categories, columns.text or None)
+        needed = {what: getattr(columns, what) for what in ("label", "text", "split", "id")}
+        expect_columns(frame, f"File '{file}'", **needed)
+        frames.append(frame)
+    if len({frame[columns.label].dtype for frame in frames}) > 1:
+        # One file's labels look like numbers and the other's do not: 1 and "1" are one label.
+        for frame in frames:
+            frame[columns.label] = frame[columns.label].astype(str)
+    return pd.concat(frames, ignore_index=True), len(frames[0])
+
+
 def read_ids(path: Path) -> list[str]:
-    """Read the ids of a request: a CSV file with a column `id`."""
-    try:
-        text = decode(path.read_bytes(), f"'{path}'")
-        head, *lines = [line for line in csv.reader(io.StringIO(text, newline="")) if line]
-    except OSError as error:
-        raise DataError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (ValueError, csv.Error) as error:
-        raise DataError(f"'{path}' is not a readable CSV file.") from error
-    if "id" not in head:
-        raise DataError(
-            f"'{path}' has no column 'id'; its first line is {', '.join(head)[:60]!r} and must "
-            f"name the columns."
-        )
-    column = head.index("id")
-    if any(len(line) <= column for line in lines):
-        raise DataError(f"'{path}' is not a readable CSV file.")
-    ids = [line[column].strip() for line in lines if line[column].strip()]
-    twice = np.unique(ids, return_counts=True)
-    if len(ids) and (twice[1] > 1).any():
-        raise DataError(f"'{path}' names '{twice[0][twice[1] > 1][0]}' twice.")
-    return ids
+    """Read the ids of a request from the column `id` of a table, each of them once."""
+    frame, where = read_frame(path, "id"), f"Table '{path}'"
+    expect_columns(frame, where, id="id")
+    return [str(each) for each in ids_of(frame, "id", where)]

@@ -55,27 +55,22 @@ def views_of_voxels(voxels: Array, side: Array | None, where: str) -> Array:
         )
     if len(voxels) == 0 or 0 in voxels.shape:
         raise DataError(f"{where} is empty, of shape {list(voxels.shape)}: give it rows.")
-    if side is None:
-        return np.concatenate(
-            [depth_views(voxels[i : i + CHUNK]) for i in range(0, len(voxels), CHUNK)]
-        )
-    length = _side(side, where)
-    if voxels.dtype != np.uint8 or voxels.shape[1:] != (math.ceil(length**3 / 8),):
+    if side is not None and not (side.ndim == 0 and side.dtype.kind in "iu" and 2 <= side <= 1024):
         raise DataError(
-            f"{where}: expected uint8 of shape [N, {math.ceil(length**3 / 8)}], the packed bits of "
-            f"grids with a side of {length}, but got {voxels.dtype} of shape {list(voxels.shape)}."
+            f"{where}: expected 'side' to be a number from 2 to 1024 but got {str(side)[:40]}."
+        )
+    length = 0 if side is None else int(side)
+    width = math.ceil(length**3 / 8)
+    if length and (voxels.dtype != np.uint8 or voxels.shape[1:] != (width,)):
+        raise DataError(
+            f"{where}: expected uint8 of shape [N, {width}], the packed bits of grids with a side "
+            f"of {length}, but got {voxels.dtype} of shape {list(voxels.shape)}."
         )
     views = []
     for start in range(0, len(voxels), CHUNK):
-        bits = np.unpackbits(voxels[start : start + CHUNK], axis=1, count=length**3)
-        views.append(depth_views(bits.reshape(-1, length, length, length)))
+        grids = voxels[start : start + CHUNK]
+        if length:
+            bits = np.unpackbits(grids, axis=1, count=length**3)
+            grids = bits.reshape(-1, length, length, length)
+        views.append(depth_views(grids))
     return np.concatenate(views)
-
-
-def _side(side: Array, where: str) -> int:
-    if side.ndim != 0 or side.dtype.kind not in "iu" or not 2 <= int(side) <= 1024:
-        raise DataError(
-            f"{where}: expected 'side' to be a whole number from 2 to 1024 but got {side.dtype} of "
-            f"shape {list(side.shape)}{f', {side}' if side.ndim == 0 else ''}."
-        )
-    return int(side)

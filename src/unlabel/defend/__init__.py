@@ -4,20 +4,16 @@ from unlabel.defend.accountant import Account, Release
 from unlabel.defend.defence import DEFENCES, Defence, read_defence, read_defences
 from unlabel.defend.gaussian import Gaussian
 from unlabel.defend.half import Half
-from unlabel.defend.logit_noise import LogitNoise
 from unlabel.defend.proofs import account_of
 from unlabel.defend.quantise import Quantise
-from unlabel.defend.settings import DefendSettings
 from unlabel.defend.top_k import TopK
 
 __all__ = [
     "DEFENCES",
     "Account",
     "Defence",
-    "DefendSettings",
     "Gaussian",
     "Half",
-    "LogitNoise",
     "Quantise",
     "Release",
     "TopK",

@@ -1,8 +1,6 @@
 """The accountant: what messages with noise can tell about a secret, at most.
 
-A party is sent T messages of n rows. Each row was clipped to norm c before N(0, sigma^2 I) was
-added to it, and the noise came last; k parties who share what they see got noise of their own
-each. Any two secrets count as neighbours. Then, in nats and whatever the prior,
+With n, T, c, sigma, k and d as in `Release`, for any two secrets and any prior, in nats,
 
     rho = 2 n T k c^2 / sigma^2      D_a(messages of one secret || of another) <= a rho, for a > 1
     I(secret; messages) <= rho / 4 = n T k c^2 / (2 sigma^2)
@@ -17,8 +15,7 @@ A guess among C equally likely secrets is right with probability p at most, for 
 
     kl(p || 1 / C) = I,     p = Phi(Phi^-1(1 / C) + sqrt(rho / 2))
 
-Requests compose: the bounds add. The proofs, and all that they assume, stand in
-docs/process-privacy.md.
+Requests compose: the bounds add. Proofs and assumptions stand in docs/process-privacy.md.
 """
 
 from __future__ import annotations
@@ -28,8 +25,7 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
-from unlabel.errors import SettingsError
-from unlabel.party.optimiser import expect
+from unlabel.config import expect
 
 #: Halvings of an interval after which a double does not change any more.
 HALVINGS = 60
@@ -137,7 +133,7 @@ class Account:
 
     def best_guess(self, labels: int) -> float:
         """Return how often any guess among so many equally likely secrets is right, at most."""
-        _expect_labels(labels)
+        expect("labels", labels, labels >= 2, "at least 2")
         bell = NormalDist()
         shifted = bell.cdf(bell.inv_cdf(1 / labels) + math.sqrt(self.rho / 2))
         # A guess for each outcome of the decisions is as many guesses.
@@ -145,7 +141,7 @@ class Account:
 
     def holds(self, labels: int) -> bool:
         """Tell whether the bound says anything: nobody can learn more than ln C."""
-        _expect_labels(labels)
+        expect("labels", labels, labels >= 2, "at least 2")
         return self.information < math.log(labels)
 
     def guarantee(self, labels: int) -> str:
@@ -177,16 +173,14 @@ class Account:
 
     def sentences(self, labels: int, delta: float = 0.01) -> list[str]:
         """Return the same for people."""
-        _expect_labels(labels)
-        whole = math.log(labels)
         if not self.holds(labels):
             return [
                 f"No guarantee: the bound of {self.information:.4g} nats is no less than "
-                f"ln {labels} = {whole:.4g}, which is everything there is to learn."
+                f"ln {labels} = {math.log(labels):.4g}, which is everything there is to learn."
             ]
         if self.information == 0:
             return ["Nothing that was sent depends on the request: the bound is 0."]
-        tail = self.tail(delta)
+        whole, tail = math.log(labels), self.tail(delta)
         sure = f"With probability {1 - delta:g} a single request tells {tail:.4g} nats at most"
         return [
             f"What a partner sees tells {self.information:.4g} of {whole:.4g} nats about the "
@@ -221,10 +215,5 @@ def most_often(prior: float, information: float) -> float:
 
 def binary_divergence(p: float, q: float) -> float:
     """Return kl(p || q) of two coins."""
-    found = p * math.log(p / q) if p > 0 else 0.0
-    return found + ((1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0)
-
-
-def _expect_labels(labels: int) -> None:
-    if labels < 2:
-        raise SettingsError(f"Expected at least 2 possible secrets but got {labels}.")
+    first = p * math.log(p / q) if p > 0 else 0.0
+    return first + ((1 - p) * math.log((1 - p) / (1 - q)) if p < 1 else 0.0)

@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from unlabel.config import expect
 from unlabel.defend.defence import DEFENCES, Defence
 from unlabel.party import Stream
-from unlabel.party.noise import normal
-from unlabel.party.optimiser import expect
+from unlabel.party.randomness import normal
 
 
 @DEFENCES.register("gaussian")

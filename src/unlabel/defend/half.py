@@ -8,10 +8,10 @@ from typing import ClassVar, Literal, get_args
 import torch
 from torch import Tensor
 
+from unlabel.config import one_of
 from unlabel.defend.defence import DEFENCES, Defence
 from unlabel.errors import WireError
 from unlabel.party import Stream
-from unlabel.party.optimiser import one_of
 
 HalfType = Literal["bf16", "fp16"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -43,9 +43,9 @@ class Half(Defence):
         rounded = values.to(DTYPES[self.dtype])
         # Read back even from an accelerator: what is made small goes over a network next.
         if not torch.isfinite(rounded).all() and torch.isfinite(values).all():
-            most, found = torch.finfo(rounded.dtype).max, values.abs().max().item()
+            most, largest = torch.finfo(rounded.dtype).max, values.abs().max().item()
             raise WireError(
                 f"Expected numbers up to {most:g}, the largest of {self.dtype}, but found "
-                f"{found:.3g} in step {step}; send float32, or bf16 in place of fp16."
+                f"{largest:.3g} in step {step}; send float32, or bf16 in place of fp16."
             )
         return rounded

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from unlabel.defend.accountant import Account, Release
 from unlabel.defend.defence import Defence
 from unlabel.defend.gaussian import Gaussian
-from unlabel.defend.logit_noise import LogitNoise
 from unlabel.defend.top_k import TopK
 from unlabel.errors import SettingsError
 
@@ -16,7 +15,7 @@ REMEDY = "use gaussian with both `clip` and `sigma` above 0."
 
 
 def account_of(
-    defences: Sequence[Defence | LogitNoise],
+    defences: Sequence[Defence],
     *,
     rows: int,
     messages: int,
@@ -25,10 +24,9 @@ def account_of(
 ) -> Account:
     """Return the bound for messages that went through defences, in this order.
 
-    A row counts as bounded from a clip on (top-k leaves it so, since it only sets numbers to 0;
-    rounding does not), and noise on a bounded row is a release; whatever comes after it is
-    computed from what was released. Where several such pairs follow each other, each one bounds
-    what is sent, so the smallest bound holds.
+    A row is bounded from a clip on (top-k leaves it so, since it only sets numbers to 0; rounding
+    does not), and noise on a bounded row is a release; whatever follows is computed from that. Of
+    several releases in a row each bounds what is sent, so the smallest bound holds.
 
     rows       of a message
     messages   to one party
@@ -40,42 +38,30 @@ def account_of(
     >>> account_of(chain, rows=10, messages=4).information
     0.3125
     """
-    bound, found = math.inf, []
+    bound, releases = math.inf, []
     for each in defences:
-        clip, sigma, wide = 0.0, 0.0, width
-        if isinstance(each, LogitNoise):
-            _expect_fixed(each)
-            clip, sigma, wide = each.clip, each.sigma, None
-        elif isinstance(each, Gaussian):
+        clip, sigma = 0.0, 0.0
+        if isinstance(each, Gaussian):
             clip, sigma = each.clip, each.sigma
         elif not isinstance(each, TopK):
             bound = math.inf
         bound = min(bound, clip) if clip else bound
         if sigma and math.isfinite(bound):
-            found.append(Release(rows, messages, bound, sigma, colluders, wide))
+            releases.append(Release(rows, messages, bound, sigma, colluders, width))
         bound = math.inf if sigma else bound
-    if not found:
+    if not releases:
         raise SettingsError(f"There is no bound: {_why_not(defences)}; {REMEDY}")
-    return Account.of(min(found, key=lambda release: release.rho))
+    return Account.of(min(releases, key=lambda release: release.rho))
 
 
-def _expect_fixed(mechanism: LogitNoise) -> None:
-    if mechanism.top == "moving":
-        raise SettingsError(
-            "There is no bound: noise in the logits that is mapped out by a top which moves with "
-            "the request shows that top's row space at any noise; map it out by a top that was "
-            "fixed before the request."
-        )
-
-
-def _why_not(defences: Sequence[Defence | LogitNoise]) -> str:
+def _why_not(defences: Sequence[Defence]) -> str:
     """Return which part of a proof is missing."""
-    bells = [each for each in defences if isinstance(each, Gaussian)]
-    noisy = [number for number, each in enumerate(bells) if each.sigma]
-    clipped = [number for number, each in enumerate(bells) if each.clip]
+    gaussians = [each for each in defences if isinstance(each, Gaussian)]
+    noisy = [number for number, each in enumerate(gaussians) if each.sigma]
+    clipped = [number for number, each in enumerate(gaussians) if each.clip]
     if not defences:
         return "nothing is done to what is sent"
-    if not bells:
+    if not gaussians:
         return "top-k and quantise hide numbers without a proof"
     if not noisy:
         return "rows are clipped but get no noise"

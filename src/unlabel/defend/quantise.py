@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from unlabel.config import expect
 from unlabel.defend.defence import DEFENCES, Defence
 from unlabel.party import Stream
-from unlabel.party.noise import uniform
-from unlabel.party.optimiser import expect
+from unlabel.party.randomness import uniform
 
 #: A float has so many binary digits; more levels would change nothing.
 MOST_BITS = 24

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from unlabel.config import expect
 from unlabel.defend.defence import DEFENCES, Defence, Rows
 from unlabel.party import Stream
-from unlabel.party.optimiser import expect
 
 
 @DEFENCES.register("top-k")

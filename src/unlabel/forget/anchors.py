@@ -11,25 +11,21 @@ every epoch anyway. An anchor is one embedding a party, drawn from them:
     h_k = m_kc + S_kc^(1/2) z,   z ~ N(0, I)
 
 The parties' parts are drawn apart, so that what two parties know together of one row is lost. No
-party holds the rows of an anchor: the top moves by it, and no gradient is sent.
-
-Both ask for the same rows, in one order, whatever the request is about.
+party holds the rows of an anchor: the top moves by it, and no gradient is sent. Both ask for the
+same rows, in one order, whatever the request is about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from unlabel.errors import ForgetError
-from unlabel.forget.public import MOST, PublicSet
+from unlabel.forget.public_set import MOST, PublicSet
 from unlabel.party import ActiveParty, Stream
-
-PublicFrom = Literal["labelled", "pseudo", "anchors"]
 
 #: The table that anchors stand in, which no party has.
 ANCHORS = "anchors"
@@ -39,13 +35,12 @@ A_LABEL = 40
 
 @dataclass(frozen=True)
 class FixedSet(PublicSet):
-    """Samples whose labels are no party's but the model's, and change with it.
+    """Samples labelled by the model itself, all of which every request looks at.
 
-    Were the samples of a request chosen by such labels, the choice would tell what earlier requests
-    made the model forget; so every request looks at all of them.
+    A choice by such labels would tell what earlier requests made the model forget.
     """
 
-    def even(self, most: int = MOST) -> PublicSet:  # noqa: ARG002 - there are no more than MOST
+    def balanced(self, most: int = MOST) -> PublicSet:  # noqa: ARG002 - there are no more than MOST
         """Return all samples."""
         return self
 
@@ -65,8 +60,8 @@ class Moments:
     def of(cls, embeddings: Tensor, labels: Tensor, count: int) -> Moments:
         """Return the moments of embeddings [n, d] by label, in float64.
 
-        >>> found = Moments.of(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1]), 2)
-        >>> found.means.tolist(), found.covariances.flatten().tolist()
+        >>> moments = Moments.of(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 0, 1]), 2)
+        >>> moments.means.tolist(), moments.covariances.flatten().tolist()
         ([[2.0], [5.0]], [2.0, 0.0])
         """
         values, labels = embeddings.double().cpu(), labels.cpu()
@@ -74,10 +69,10 @@ class Moments:
         means = torch.zeros(count, width, dtype=torch.float64)
         covariances = torch.zeros(count, width, width, dtype=torch.float64)
         for label in labels.unique().tolist():
-            own = values[labels == label]
-            means[label] = own.mean(0)
-            apart = own - means[label]
-            covariances[label] = apart.T @ apart / max(1, len(own) - 1)
+            rows = values[labels == label]
+            means[label] = rows.mean(0)
+            centred = rows - means[label]
+            covariances[label] = centred.T @ centred / max(1, len(rows) - 1)
         return cls(means, covariances)
 
     def draw(self, labels: Tensor, generator: torch.Generator) -> Tensor:
@@ -96,9 +91,8 @@ def named_by_model(active: ActiveParty, public: PublicSet) -> PublicSet:
     """
     if not len(public):
         raise ForgetError("There are no public samples for the model to name; give some.")
-    places = torch.arange(len(public))
-    if len(public) > MOST:
-        places = torch.linspace(0, len(public) - 1, MOST).round().long()
+    count = min(MOST, len(public))
+    places = torch.linspace(0, len(public) - 1, count).round().long()
     some = public.take(places)
     p = active.logits(some.rows.to(active.device), table=some.table).softmax(1).cpu()
     sure, labels = p.max(1)
@@ -126,14 +120,14 @@ def make_anchors(
     kept = ~torch.isin(train, torch.tensor(list(unused), dtype=train.dtype))
     labels = active.labels.cpu()[train][kept]
     known = labels.unique()
-    asked = known.repeat_interleave(min(per_label, max(1, MOST // max(1, len(known)))))
+    anchor_labels = known.repeat_interleave(min(per_label, max(1, MOST // max(1, len(known)))))
     anchors = [
         Moments.of(part.cpu()[kept], labels, count).draw(
-            asked, Stream(seed, "anchors").generator(number)
+            anchor_labels, Stream(seed, "anchors").generator(number)
         )
         for number, part in enumerate(embeddings)
     ]
-    ids = tuple(f"anchor {number}" for number in range(len(asked)))
+    ids = tuple(f"anchor {number}" for number in range(len(anchor_labels)))
     source = "anchors made from the means and spreads of the labels' training rows"
-    public = FixedSet(ANCHORS, torch.arange(len(asked)), asked, ids, False, source)
-    return active.holding(ANCHORS, anchors), public
+    public = FixedSet(ANCHORS, torch.arange(len(anchor_labels)), anchor_labels, ids, False, source)
+    return active.with_embeddings(ANCHORS, anchors), public

@@ -11,6 +11,7 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,58 +19,49 @@ from torch import Tensor
 from unlabel.errors import ForgetError
 from unlabel.files import write_atomically
 from unlabel.party import keyed_order
-from unlabel.train import Forgotten
+
+if TYPE_CHECKING:
+    from unlabel.forget.work import Work
 
 #: Rows of a cover for each person that a request names, and in all.
 COVER, LEAST = 10, 1000
 
 
-def draw_covers(
-    rows: Sequence[int],
-    *,
-    train: Tensor,
-    labels: Tensor,
-    earlier: Forgotten,
-    key: str,
-    wanted: int,
-    batch: int,
-) -> tuple[Tensor, Tensor]:
+def draw_covers(work: Work) -> tuple[Tensor, Tensor]:
     """Return the people's rows among a random cover, and another cover without them.
 
-    rows     of the people; without any there is no cover
-    train    all training rows, and `labels` of every row
-    earlier  what was forgotten before
-    key      decides the draw: the same people always hide in the same cover
-    wanted   rows of each cover, ten a person and `batch` at least; 0 is `LEAST`, or half of the
-             training rows where there are fewer
+    Where the request is not about people there are no covers.
     """
-    if not rows:
-        none = torch.empty(0, dtype=torch.int64)
-        return none, none
-    people = torch.tensor(rows)
+    train, earlier, people = work.train, work.earlier, torch.tensor(work.request.rows)
+    if not len(people):
+        return people.long(), people.long()
+    labels, key = work.active.labels.cpu(), work.request.cover or work.request.key
     past = torch.isin(labels[train], torch.tensor(earlier.labels))
     free = train[~past & ~torch.isin(train, people)]
-    size = _size(len(people), len(free), wanted, batch)
+    size = _cover_size(len(people), len(free), work.settings.cover, work.batch)
     # Over all training rows and under a secret key: positions tell nothing about people, and
     # the same people always hide in the same cover, a larger one around a smaller.
     order = train[keyed_order(train, key)]
     order = order[torch.isin(order, free)]
     others, rest = order[: size - len(people)], order[size - len(people) :]
-    # The helper learns labels, and those of people of earlier requests are gone.
+    # The helper learns labels, and those of earlier requests are forgotten.
     taught = rest[~torch.isin(rest, torch.tensor(earlier.rows))][:size]
     return torch.cat([people, others]).sort().values, taught.sort().values
 
 
-def _size(people: int, free: int, wanted: int, batch: int) -> int:
-    """Return how many rows each cover has: enough to hide in, or an error that says so."""
+def _cover_size(people: int, free: int, size: int, batch: int) -> int:
+    """Return how many rows each cover has: ten a person and a batch at least.
+
+    size  that was asked for; 0 is `LEAST`, or half of the training rows where there are fewer
+    """
     least = max(COVER * people, batch)
-    if wanted and wanted < least:
+    if size and size < least:
         raise ForgetError(
-            f"Expected a cover of at least {least} rows for {people} people but got {wanted}."
+            f"Expected a cover of at least {least} rows for {people} people but got {size}."
         )
     most = (free + people) // 2
-    # Unless told a size, a small dataset gives what it has, ten rows a person at least.
-    size = wanted or max(least, min(LEAST, most))
+    # Without a size, a small dataset gives what it has, ten rows a person at least.
+    size = size or max(least, min(LEAST, most))
     if size > most:
         raise ForgetError(
             f"Two covers of {size} rows to hide {people} people in do not fit into "

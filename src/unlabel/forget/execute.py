@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from unlabel.defend.accountant import Account
 from unlabel.errors import (
     DIVERGED,
     GRADIENT_NORM,
@@ -22,18 +23,20 @@ from unlabel.errors import (
     WireError,
     why,
 )
-from unlabel.forget.fit import Fit
 from unlabel.forget.method import Method, settings_of
 from unlabel.forget.outcome import Change, Result
-from unlabel.forget.work import Work, watch_nothing
+from unlabel.forget.public_fit import Fit
+from unlabel.forget.work import LOWER, Work
 from unlabel.party import ActiveParty, Snapshot, own_randomness
+from unlabel.progress import watch_nothing
 from unlabel.train import Evaluation, evaluate
 from unlabel.wire import Recorder
 
-#: Share of a label's test rows up to which it counts as gone when they are still called by it.
+#: A label counts as forgotten up to this accuracy on its test rows.
 KNOWN = 0.05
 #: Public samples that are looked at to see whether the rest is still there.
 MOST_CHECKED = 2000
+AGAIN = "roll the request back, and try again with other settings."
 
 
 @dataclass(frozen=True)
@@ -58,18 +61,18 @@ def execute(work: Work) -> Execution:
     active, method, request = work.active, work.method, work.request
     plain, recorder = active.transport, Recorder(active.transport)
     saved = active.versions.snapshot()
-    drift = None
+    at_rate_0 = None
     try:
         with own_randomness(active.device):
-            tested = _evaluate(work)
+            tested = evaluate(active, work.test, work.label_count)
             before = measure(work, tested)
             seen = _look(work)
             fit = _fitting(work, seen, tested)
             with _timed(active, recorder) as chosen:
-                shots = work.shots
+                samples = work.samples
             control = method.control() if work.settings.measure_drift else None
             if control is not None:
-                drift = _drifted(control, work, saved)
+                at_rate_0 = _forgotten_at_rate_0(control, work, saved)
             with _timed(active, recorder) as worked:
                 failed = _carried_out(work, saved)
             now = _look(work)
@@ -77,14 +80,13 @@ def execute(work: Work) -> Execution:
             after = measure(work)
     except BaseException as error:
         active.transport = plain
-        with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
-            work.take_back(saved)
-        known = isinstance(error, ForgetDiverged)  # by the method itself, which says when
+        with contextlib.suppress(PartyLost):  # recovery returns all to a version
+            work.undo(saved)
+        known = isinstance(error, ForgetDiverged)  # raised by the method, which names the step
         if isinstance(error, UnlabelError) and error.code in DIVERGED and not known:
             which = f" ({error})" if error.code == GRADIENT_NORM else ""
             raise ForgetDiverged(
-                f"Forgetting diverged and was rolled back{which}; lower the method's rates or "
-                f"strengths."
+                f"Forgetting diverged and was rolled back{which}; {LOWER}"
             ) from error
         raise
     sent = recorder.transcripts.values()
@@ -100,30 +102,31 @@ def execute(work: Work) -> Execution:
         forgotten_accuracy=Change(before[1], after[1]),
         confidence=Change(before[2], after[2]) if request.rows else None,
         transcript_bytes=sum(t.total_bytes("received") + t.total_bytes("sent") for t in sent),
-        few_shot=shots.forgotten,
-        retained_samples=len(shots.rows) - shots.forgotten,
+        few_shot=samples.forgotten,
+        retained_samples=len(samples.rows) - samples.forgotten,
         public=work.public.source,
         disclosed=work.public.disclosed,
-        suspects=tuple({**asdict(s), "label": work.names[s.label]} for s in shots.suspects),
-        duplicates=shots.duplicates,
-        drift_share=_share(before[1], drift, after[1]),
-        tells_partners=method.told(),
-        cover=len(work.among),
+        suspects=tuple({**asdict(s), "label": work.names[s.label]} for s in samples.suspects),
+        duplicates=samples.duplicates,
+        drift_share=_drift_share(before[1], at_rate_0, after[1]),
+        tells_partners=method.tells_partners,
+        cover=len(work.cover),
         # A run that left every answer as it was has learned nothing, whatever it was set to do; and
         # what is about nothing can only be dropped.
         control=bool(failed)
-        or method.is_control()
+        or method.is_control
         or not (request.labels or request.rows)
         or torch.equal(seen.logits, now.logits),
         still_known=not request.rows and (after[1] or 0.0) > KNOWN,
-        mode=method.mode(),
+        visibility=method.visibility,
+        aim=method.aim,
         failed=failed,
         # Partners may know what was forgotten earlier, and need not guess it any more.
-        privacy=_bound(method, len(work.names) - len(work.earlier.labels)),
+        privacy=_bound(method.account, len(work.names) - len(work.earlier.labels)),
         warning=fit.sentence() if fit is not None and fit.doubtful() else "",
         public_agreement=None if fit is None else fit.public,
     )
-    timelines = {party: found.timeline() for party, found in recorder.transcripts.items()}
+    timelines = {name: record.timeline() for name, record in recorder.transcripts.items()}
     return Execution(result, saved, timelines)
 
 
@@ -134,13 +137,13 @@ def measure(
 
     tested  how the test rows are predicted, where that was asked already
     """
-    tested = tested or _evaluate(work)
+    tested = tested or evaluate(work.active, work.test, work.label_count)
     request = work.request
-    retained = [n for n in range(work.count) if n not in request.labels]
+    retained = [n for n in range(work.label_count) if n not in request.labels]
     stay = tested.accuracy_on(n for n in retained if n not in work.earlier.labels)
     if not request.rows:
         return stay, tested.accuracy_on(request.labels), None
-    among = work.among
+    among = work.cover
     listed = torch.isin(among, torch.tensor(request.rows, device=among.device))
     old = work.active.labels[among[listed]]
     p = work.active.logits(among)[listed].softmax(1)
@@ -148,31 +151,26 @@ def measure(
     return stay, (p.argmax(1) == old).float().mean().item(), sure
 
 
-def _drifted(control: Method, work: Work, saved: Snapshot) -> float | None:
+def _forgotten_at_rate_0(control: Method, work: Work, saved: Snapshot) -> float | None:
     """Return y_u after a run of the same method that learns nothing, and take that back."""
     watch, work.watch = work.watch, watch_nothing
     control.run(work)
     work.watch, work.steps, work.total = watch, 0, 0
-    found = measure(work)[1]
-    work.take_back(saved)
-    return found
+    forgotten_accuracy = measure(work)[1]
+    work.undo(saved)
+    return forgotten_accuracy
 
 
-def _evaluate(work: Work) -> Evaluation:
-    return evaluate(work.active, work.test, work.count)
-
-
-def _bound(method: Method, labels: int) -> dict[str, Any] | None:
+def _bound(account: Account | None, labels: int) -> dict[str, Any] | None:
     """Return what the accountant says of a request, in figures and in words."""
-    told = method.account()
-    if told is None:
+    if account is None:
         return None
-    return {**told.to_json(labels), "sentence": " ".join(told.sentences(labels))}
+    return {**account.to_json(labels), "sentence": " ".join(account.sentences(labels))}
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What the model says of public samples, and their labels."""
+    """The model's logits of public samples, and their labels."""
 
     logits: Tensor
     labels: Tensor
@@ -192,7 +190,7 @@ def _fitting(work: Work, seen: _Seen, tested: Evaluation) -> Fit | None:
     Samples and rows of all labels count that were there before the request, whatever it is about,
     so that a refusal tells nothing. None where a method looks at no public sample.
     """
-    if "public" not in work.method.tells().rows:
+    if "public" not in work.method.disclosure.rows:
         return None
     fit = Fit.of(seen.logits, seen.labels, tested, work.earlier.labels)
     if fit is not None and fit.useless() and not work.settings.any_public:
@@ -203,16 +201,15 @@ def _fitting(work: Work, seen: _Seen, tested: Evaluation) -> Fit | None:
 def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
     """Return how many retained samples did not change sides, and how many must not have.
 
-    A sample is called by the likeliest label that stays; but one that is called by a forgotten
-    label only now has changed sides too. The agreement is a mean over
-    the labels that samples got before, so that a model that calls everything by one name has
-    1 / labels; it must be nearer to 1 than to that.
+    A sample counts as its likeliest retained label; one that is predicted as a forgotten label
+    only now has changed sides too. The agreement is a mean over the labels predicted before: it
+    must be nearer to 1 than to 1 / labels, which a model has that always predicts one label.
     """
-    gone = torch.tensor(list(work.gone), dtype=torch.int64)
-    stay = ~torch.isin(before.labels, gone)
-    was, now = (work.without(seen.logits)[stay].argmax(1) for seen in (before, after))
-    said, says = (seen.logits[stay].argmax(1) for seen in (before, after))
-    now = torch.where(torch.isin(said, gone), now, says)
+    forgotten = torch.tensor(work.forgotten_labels, dtype=torch.int64)
+    stay = ~torch.isin(before.labels, forgotten)
+    was, now = (work.retained_softmax(seen.logits)[stay].argmax(1) for seen in (before, after))
+    first_before, first_now = (seen.logits[stay].argmax(1) for seen in (before, after))
+    now = torch.where(torch.isin(first_before, forgotten), now, first_now)
     groups = was.unique().tolist()
     if not groups:
         return 1.0, 0.0
@@ -221,48 +218,47 @@ def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
 
 
 def _damage(work: Work, before: _Seen, after: _Seen) -> str:
-    """Raise where a request has destroyed the rest; a hidden one says so and goes on.
+    """Raise where a request has destroyed the rest; a hidden one returns why and goes on.
 
     That a request was given up half-way would tell the partners something about its label.
     """
     agreement, least = _agreement(work, before, after)
-    if work.method.mode() != "hidden":
+    if work.method.visibility != "hidden":
         work.expect_alive(agreement, least=least)
     elif agreement < least and not work.settings.allow_collapse:
         return (
             f"Forgetting destroys the rest: only {agreement:.0%} of the retained public samples "
-            f"keep their label; roll the request back, and try again with other settings."
+            f"keep their label; {AGAIN}"
         )
     return ""
 
 
 def _carried_out(work: Work, saved: Snapshot) -> str:
-    """Run the method; where a hidden one fails by itself, return why, and go on.
+    """Run the method; where a hidden one fails, return why, and go on.
 
-    What it computes after its last message depends on the label, and so may an error in it. To
-    give up then and there would be a third outcome beside commit and rollback, and be seen. What
-    goes wrong on the wire comes from what the partners have seen already, and is raised.
+    What it computes after its last message depends on the label, and so may an error in it: to
+    give up there would be seen. What goes wrong on the wire the partners have seen, and is raised.
     """
     try:
         work.method.run(work)
     except (WireError, PartyRefused, PartyLost):
         raise
     except Exception as error:
-        if work.method.mode() != "hidden":
+        if work.method.visibility != "hidden":
             raise
         work.active.versions.load_snapshot(saved)
-        said = str(error).rstrip(".") if isinstance(error, UnlabelError) else why(error)
-        return (
-            f"Forgetting failed ({said}); roll the request back, and try again with other settings."
-        )
+        reason = str(error).rstrip(".") if isinstance(error, UnlabelError) else why(error)
+        return f"Forgetting failed ({reason}); {AGAIN}"
     return ""
 
 
-def _share(before: float | None, drift: float | None, after: float | None) -> float | None:
-    """Return (before - at rate 0) / (before - after): how much the drift does by itself."""
-    if before is None or drift is None or after is None or before <= after:
+def _drift_share(
+    before: float | None, at_rate_0: float | None, after: float | None
+) -> float | None:
+    """Return (before - at rate 0) / (before - after): how much drift alone forgets."""
+    if before is None or at_rate_0 is None or after is None or before <= after:
         return None
-    return (before - drift) / (before - after)
+    return (before - at_rate_0) / (before - after)
 
 
 @dataclass
@@ -275,16 +271,15 @@ def _timed(active: ActiveParty, recorder: Recorder) -> Iterator[_Clock]:
     """Record what crosses the wire and how long it takes, the device's work included."""
     clock, plain = _Clock(), active.transport
     active.transport = recorder
-    _wait(active)
-    started = time.perf_counter()
+    started = _time(active)
     try:
         yield clock
-        _wait(active)
-        clock.seconds = time.perf_counter() - started
+        clock.seconds = _time(active) - started
     finally:
         active.transport = plain
 
 
-def _wait(active: ActiveParty) -> None:
+def _time(active: ActiveParty) -> float:
     if active.device.type == "cuda":
         torch.cuda.synchronize(active.device)
+    return time.perf_counter()

@@ -1,37 +1,32 @@
-"""What a method of forgetting is: settings, an algorithm, and what it needs and tells."""
+"""What a method of forgetting is: settings, an algorithm, the data it needs, what it discloses."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
+from unlabel.config import expect
 from unlabel.defend.accountant import Account
 from unlabel.forget.work import Work
 from unlabel.registry import Registry
+from unlabel.terms import Depth, Visibility
 
 #: Which data a method must be given: a few public samples, all of them, training rows of the
 #: forgotten labels, those of the others, both, or none.
 Data = Literal["few-shot", "public", "forgotten", "retained", "all", "nothing"]
 
-#: What a request is to the partners. open: they can tell what it is about; deep: they can tell, and
-#: their bottoms forget too; hidden: they cannot tell, beyond what the accountant allows.
-Mode = Literal["open", "deep", "hidden"]
-
-#: Settings that the comparison may try for a method, its published ones among them.
-SWEEP = 4
-
 
 @dataclass(frozen=True)
-class Tells:
-    """What a method tells every passive party: exactly what the transcript of its run holds.
+class Disclosure:
+    """What a method discloses to every passive party: exactly what the transcript of `run` holds.
 
     Around it every request asks for public samples and test rows, the same for all labels; and
     a method with a control (`Method.control`) is first run once more at rate 0.
 
     rows       whose samples are asked for: `forgotten` and `retained` training rows, `public` ones,
-               and `drafts` that the party made itself
-    gradients  for whose samples gradients come
+               and `synthetic` ones that the party made itself
+    gradients  for whose samples gradients are sent
     alone      whether some message asks for samples of the forgotten labels and for no others
     messages   kinds of message, beyond those that ask for embeddings and send gradients
     """
@@ -42,87 +37,105 @@ class Tells:
     messages: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, rows: str, gradients: str, messages: str = "Tune", *, alone: bool = False) -> Tells:
-        """Return what words say.
+    def of(
+        cls,
+        rows: str,
+        gradients: str | None = None,
+        messages: str = "BeginRequest",
+        *,
+        alone: bool = False,
+    ) -> Disclosure:
+        """Return a disclosure from words; gradients are sent for all rows unless others are named.
 
-        >>> sorted(Tells.of("forgotten retained", "retained").rows)
+        >>> sorted(Disclosure.of("forgotten retained", "retained").rows)
         ['forgotten', 'retained']
         """
-        words = (frozenset(text.split()) for text in (rows, gradients, messages))
-        asked, moved, kinds = words
-        return cls(asked, moved, alone, kinds)
+        asked = frozenset(rows.split())
+        sent = asked if gradients is None else frozenset(gradients.split())
+        return cls(asked, sent, alone, frozenset(messages.split()))
 
     def names_rows(self) -> bool:
-        """Return whether the forgotten rows can be told by what is asked for, or is not."""
+        """Return whether the rows that are asked for, or left out, give the forgotten ones away."""
         return self.alone or ("retained" in self.rows and "forgotten" not in self.rows)
 
 
 class Method(ABC):
-    """One way to forget: a frozen dataclass of settings with the algorithm in `run`.
+    """One way to forget: a frozen dataclass of settings, the algorithm in `run`, and these facts.
 
-    about      one line for people
-    discloses  what it tells the passive parties beyond what training tells them
-    people     whether it forgets the labels of people; else it forgets whole labels
-    remedy     what to do where it destroys the rest
+    about   one line for people
+    people  whether it forgets the labels of people; else it forgets whole labels
+    rates   settings without which nothing is learned
+    remedy  what to do where it destroys the rest
+
+    A fact is a class attribute, or a property where it depends on the settings; the properties
+    below are facts too, most with the value that most methods have.
     """
 
     about: ClassVar[str]
-    discloses: ClassVar[str]
     people: ClassVar[bool] = False
+    rates: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str] = "Lower the method's rates or strengths, or take fewer steps."
 
+    @property
+    @abstractmethod
+    def tells_partners(self) -> str:
+        """What passive parties learn beyond what training tells them, in words."""
+
+    @property
     @abstractmethod
     def needs(self) -> Data:
-        """Return which data it needs."""
+        """Which data it must be given."""
 
+    @property
     @abstractmethod
-    def tells(self) -> Tells:
-        """Return what its messages tell every passive party."""
+    def disclosure(self) -> Disclosure:
+        """The same as `tells_partners`, as the tests hold it against the transcript."""
 
-    def sweep(self) -> tuple[Method, ...]:
-        """Return the settings that a comparison tries, the present ones first, `SWEEP` at most."""
-        return ()
-
+    @property
     def is_control(self) -> bool:
-        """Return whether nothing is learned on purpose; a control cannot be committed."""
+        """Whether all its rates are 0, so that nothing is learned; it cannot be committed then."""
+        return bool(self.rates) and not any(getattr(self, name) for name in self.rates)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether side effects alone forget too: batches of one label move normalisation."""
         return False
 
-    def names_rows(self) -> bool:
-        """Return whether what is asked for, or is not, tells the label's rows from the others."""
-        return self.tells().names_rows()
-
+    @property
     def shows_rows(self) -> bool:
-        """Return whether the size of gradients is known to tell the label's samples at a glance.
+        """Whether the size of gradients is known to tell the label's samples at a glance.
 
-        That nobody has looked is no reason to think that it does not.
+        False may also mean that it was not examined.
         """
         return False
 
-    def draws(self) -> bool:
-        """Return whether a few public samples are drawn for each request, by its label."""
-        return "public" in self.tells().rows
+    @property
+    def draws_samples(self) -> bool:
+        """Whether a few public samples are drawn for each request, by its label."""
+        return "public" in self.disclosure.rows
 
-    def mode(self) -> Mode:
-        """Return what the request is to the partners."""
+    @property
+    def visibility(self) -> Visibility:
+        """Whether partners can tell what is forgotten, beyond what the accountant allows."""
         return "open"
 
+    @property
+    def aim(self) -> Depth:
+        """The depth it aims at; how deep it went is for an audit to say."""
+        return "top"
+
+    @property
     def is_silent(self) -> bool:
-        """Return whether nothing that partners see or keep depends on what is forgotten.
+        """Whether nothing that partners see or keep depends on what is forgotten.
 
         Then dropping an outcome can look to them like keeping it: their weights are the same.
         """
         return False
 
+    @property
     def account(self) -> Account | None:
-        """Return what one request can tell the partners at most, all of them together.
-
-        None where nothing is proved.
-        """
+        """What one request can tell all partners together at most; None: nothing is proved."""
         return None
-
-    def told(self) -> str:
-        """Return in words what it tells the passive parties, with the present settings."""
-        return self.discloses
 
     def presets(self) -> dict[str, Preset]:
         """Return named settings, where there are any."""
@@ -133,8 +146,18 @@ class Method(ABC):
         """Forget, by moving the parties' models."""
 
     def control(self) -> Method | None:
-        """Return the same method with nothing learned, where side effects alone also forget."""
-        return None
+        """Return the same method at rate 0, where side effects alone forget too."""
+        if not self.drifts:
+            return None
+        still = dict.fromkeys((*self.rates, "weight_decay"), 0.0)
+        control: Method = replace(self, **still)  # type: ignore[type-var]
+        return control
+
+    def expect_at_least(self, **bounds: float) -> None:
+        """Raise unless every setting that is named has its bound or more."""
+        for name, bound in bounds.items():
+            value = getattr(self, name)
+            expect(name, value, value >= bound, f"at least {bound}" if bound else "0 or more")
 
 
 @dataclass(frozen=True)
@@ -146,7 +169,9 @@ class Preset:
     retained: int
 
 
-METHODS: Registry[type[Method]] = Registry("method", package="unlabel.forget")
+METHODS: Registry[type[Method]] = Registry(
+    "method", package="unlabel.forget.methods", plugins="unlabel.methods"
+)
 
 
 def settings_of(method: Method) -> dict[str, object]:

@@ -5,8 +5,8 @@ itself. They are moved by a row that means it only roughly:
 
     v = clip(onehot(u) - 1 / C) + N(0, sigma^2 I),     w = softmax(v / sigma^2)
 
-with C labels and clip(.) a scaling to norm 1 at most; w is the belief in each label of somebody
-who has seen v and nothing else. Let G be a linear head fitted to the public samples of ALL labels,
+with C labels and clip(.) a scaling to norm 1 at most; w is the posterior of each label for
+an observer of v alone. Let G be a linear head fitted to the public samples of ALL labels,
 H0 their embeddings before, and q_i = G(H0_i) with every label j weighed by 1 - w_j and
 renormalised. All parties descend over all public samples i, of labels y_i,
 
@@ -27,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unlabel.forget.public import MOST
+from unlabel.forget.public_set import MOST
 from unlabel.forget.work import Work
 
 #: Largest norm of the row that says what a request is about.
@@ -53,7 +53,7 @@ def noisy_row(labels: tuple[int, ...], count: int, sigma: float, key: str) -> Te
 
 
 def belief(row: Tensor, sigma: float) -> Tensor:
-    """Return w: what somebody believes of each label who has seen the noisy row.
+    """Return w: the posterior of each label for an observer of the noisy row.
 
     >>> belief(torch.tensor([0.9, -0.1]), sigma=1.0)
     tensor([0.7311, 0.2689])
@@ -82,16 +82,15 @@ class NoisyRequest:
     def __init__(self, work: Work, sigma: float, hold: float) -> None:
         active = work.active
         # All in one message, which every party must serve.
-        public = work.public.even(min(MOST, active.most_rows))
+        public = work.public.balanced(min(MOST, active.most_rows))
         self._work, self._hold = work, hold
         self._rows, self._table = public.rows.to(active.device), public.table
-        labels = public.labels.to(active.device)
-        row = noisy_row(work.labels, work.count, sigma, work.key)
+        labels = self._labels = public.labels.to(active.device)
+        row = noisy_row(work.labels, work.label_count, sigma, work.request.key)
         weights = belief(row, sigma).to(active.device)
         self._stays = 1 - weights
         self._kept = self._stays[labels]
         self._shares = weights[labels] / weights[labels].sum() + 1 / len(labels)
-        self._labels = labels
         self._start: list[Tensor] = []
 
     def move(self, steps: int) -> None:
@@ -103,9 +102,9 @@ class NoisyRequest:
     def _objective(self, embeddings: list[Tensor]) -> Tensor:
         if not self._start:
             self._start = [values.detach().clone() for values in embeddings]
-            self._head = public_head(self._start, self._labels, self._work.count)
-            told = self._head(torch.cat(self._start, 1)).softmax(1) * self._stays
-            self._target = told / told.sum(1, keepdim=True)
+            self._head = public_head(self._start, self._labels, self._work.label_count)
+            weighed = self._head(torch.cat(self._start, 1)).softmax(1) * self._stays
+            self._target = weighed / weighed.sum(1, keepdim=True)
         log_p = self._head(torch.cat(embeddings, 1)).log_softmax(1)
         loss: Tensor = -(self._target * log_p).sum(1) @ self._shares
         for values, start in zip(embeddings, self._start, strict=True):

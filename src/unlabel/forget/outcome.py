@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from unlabel.errors import ForgetError
+from unlabel.terms import Depth, Visibility
 from unlabel.train.facts import why_not
 
 if TYPE_CHECKING:
-    from unlabel.forget.protocol import Run
+    from unlabel.forget.run_interface import Run
 
 
 @dataclass(frozen=True)
@@ -34,14 +35,15 @@ class Result:
     tells_partners      what the method tells the passive parties beyond what training does
     cover               rows among which people were asked for, 0 for whole labels
     control             whether nothing was to be learned, so that it cannot be committed
-    still_known         whether more than a twentieth of the labels' test rows still go by them
-    mode                what the request was to the partners: open, deep or hidden
-    failed              why an outcome is no use, where a hidden request says so only here
+    still_known         whether more than a twentieth of the labels' test rows are still right
+    visibility          hidden or open: whether the partners can tell what was forgotten
+    aim                 the depth that the method aims at; an audit finds what was reached
+    failed              why an outcome is no use, of a hidden request; partners do not learn it
     privacy             the accountant's figures, None where nothing is proved; under `total` those
                         of all hidden requests so far
     drift_share         share of the fall of y_u that the same run at rate 0 has too
     warning             what is odd about the public set, empty where nothing is
-    public_agreement    share of the public samples that the model called by their label before
+    public_agreement    share of the public samples that were predicted rightly before
     """
 
     request: str
@@ -66,7 +68,8 @@ class Result:
     cover: int
     control: bool
     still_known: bool
-    mode: str
+    visibility: Visibility
+    aim: Depth
     failed: str
     privacy: dict[str, Any] | None
     warning: str = ""
@@ -74,9 +77,9 @@ class Result:
 
 
 class Outcome:
-    """What a request made, staged with every party until somebody decides.
+    """The outcome of a request, staged with every party until it is decided on.
 
-    Figures stand in `result`; `commit` makes the new weights everybody's, `rollback` drops them.
+    Figures stand in `result`; `commit` makes the new weights every party's, `rollback` drops them.
     It holds no weights: those from before are in the run's versions, and go with a purge.
     """
 
@@ -86,7 +89,7 @@ class Outcome:
         self._run = run
 
     def commit(self, *, force: bool = False) -> None:
-        """Make it everybody's model; where the labels are still predicted, only by `force`."""
+        """Make it every party's model; where the labels are still predicted, only by `force`."""
         self._decide(lambda: self._run.commit(self.result.request, force=force))
 
     def rollback(self) -> None:
@@ -96,7 +99,9 @@ class Outcome:
     def _decide(self, act: Callable[[], str]) -> None:
         # What is done again after a loss may have been decided on before it, by this very outcome.
         if not self.staged and not self._run.is_recovering:
-            raise ForgetError("Nothing is staged: this outcome was decided on already.")
+            raise ForgetError(
+                "Nothing is staged: this outcome was decided on already.", code="request-decided"
+            )
         act()
         self.staged = False
 

@@ -1,4 +1,4 @@
-"""From what somebody asks for to a request that can be carried out; nothing is changed here."""
+"""Check a request against the run, and make it work for a method; nothing is changed here."""
 
 from __future__ import annotations
 
@@ -7,22 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
+from unlabel.config import ForgetSettings
 from unlabel.data import Features
 from unlabel.errors import ForgetError
 from unlabel.forget.anchors import make_anchors, named_by_model
-from unlabel.forget.files import read_public, read_unlabelled
 from unlabel.forget.method import Method
-from unlabel.forget.protocol import Run
-from unlabel.forget.public import PublicSet, public_from_training
+from unlabel.forget.public_set import (
+    PublicSet,
+    public_from_training,
+    read_public,
+    read_unlabelled,
+)
 from unlabel.forget.request import Request, find_labels, find_people
-from unlabel.forget.settings import ForgetSettings
-from unlabel.forget.transaction import Transaction
+from unlabel.forget.run_interface import Run
+from unlabel.forget.settings import choose_method, expect_remote
+from unlabel.forget.transaction import Transaction, request_open
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
 from unlabel.train import Forgotten, VersionFacts
-from unlabel.train.unfinished import expect_finished
+from unlabel.train.progress import expect_finished
 
 
 def plan(
@@ -43,22 +47,20 @@ def plan(
     if bool(labels) + bool(ids) + dummy != 1:
         raise ForgetError("Say what to forget: labels, or the ids of people, and not both.")
     if run.is_remote:
-        settings.expect_remote()
+        expect_remote(settings)
     if settings.public_from != "labelled" and ids:
         raise ForgetError(
             "The labels of people are held against public samples whose labels are known; leave "
             "--public-from out."
         )
-    name, chosen = settings.choose(people=bool(ids))
+    name, chosen = choose_method(settings, people=bool(ids))
     method = chosen.method
     # First by what lies here: what is refused anyway costs no message, whatever it is about.
     _request(run, labels, ids, settings, method, _forgotten_here(run))
     run.refresh()
     _expect_ready(run, settings)
     request = _request(run, labels, ids, settings, method, run.forgotten)
-    numbers = set(request.labels)
-    earlier = run.forgotten
-    earlier = replace(earlier, labels=tuple(n for n in earlier.labels if n not in numbers))
+    others = tuple(n for n in run.forgotten.labels if n not in request.labels)
     active, public = _samples(run, settings, max(chosen.few_shot, chosen.retained))
     rows = run.holdings.rows
     work = Work(
@@ -67,12 +69,12 @@ def plan(
         method=method,
         name=name,
         few_shot=chosen.few_shot,
-        retained_shots=chosen.retained,
+        retained=chosen.retained,
         settings=settings,
         train=rows.train,
         test=rows.test,
         names=run.labels,
-        earlier=earlier,
+        earlier=replace(run.forgotten, labels=others),
         public=public,
         training=run.config.train,
     )
@@ -84,11 +86,8 @@ def plan(
 def _expect_ready(run: Run, settings: ForgetSettings) -> None:
     """Raise where a request waits, or the model is not one that is finished."""
     if run.undecided is not None:
-        raise ForgetError(
-            f"Request {run.undecided.result.request} is staged; commit it or roll it back first."
-        )
-    transaction = Transaction(run.active)
-    transaction.expect_settled()
+        raise request_open(run.undecided.result.request)
+    Transaction(run.active).expect_settled()
     if run.version is None:
         raise ForgetError("Nothing was trained yet, so there is nothing to forget; train first.")
     if not settings.allow_unfinished:
@@ -101,21 +100,23 @@ def _request(
     ids: Sequence[str],
     settings: ForgetSettings,
     method: Method,
-    gone: Forgotten,
+    forgotten: Forgotten,
 ) -> Request:
     """Find what is to be forgotten among the labels and people of the run.
 
-    gone  what was forgotten before
+    forgotten  by earlier requests
     """
     holdings, names = run.holdings, run.labels
-    numbers = find_labels(labels, names, gone, again=settings.deepen) if labels else []
+    numbers = find_labels(labels, names, forgotten, deepen=settings.deepen) if labels else []
     known = [str(text) for text in holdings.ids.tolist()]
     rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
-    still = [label for label in gone.labels if label not in numbers]
-    past = [row for row in rows if row in gone.rows or int(holdings.labels[row]) in still]
+    still = [label for label in forgotten.labels if label not in numbers]
+    past = [row for row in rows if row in forgotten.rows or int(holdings.labels[row]) in still]
     if past:
-        raise ForgetError(f"The label of '{known[past[0]]}' was already forgotten.")
-    hidden = method.mode() == "hidden"
+        raise ForgetError(
+            f"The label of '{known[past[0]]}' was already forgotten.", code="already-forgotten"
+        )
+    hidden = method.visibility == "hidden"
     return Request(
         labels=tuple(numbers),
         rows=tuple(rows),
@@ -129,10 +130,10 @@ def _request(
 
 
 def _forgotten_here(run: Run) -> Forgotten:
-    """Return what the active party's own newest version has forgotten; nobody is asked."""
+    """Return what the active party's newest version has forgotten, without a message."""
     store = run.active.versions.store
-    own = store.versions()
-    return VersionFacts.from_json(store.facts(own[-1])).forgotten if own else Forgotten()
+    versions = store.versions()
+    return VersionFacts.from_json(store.facts(versions[-1])).forgotten if versions else Forgotten()
 
 
 def expect_fits(work: Work) -> None:
@@ -141,41 +142,34 @@ def expect_fits(work: Work) -> None:
     if method.people != bool(request.rows):
         kind = "the labels of people" if method.people else "whole labels"
         raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
-    # Public samples that gradients single out are nobody's secret; people in the training rows are.
-    trained = method.tells().rows - {"public"}
-    if request.secret and (method.names_rows() or (method.shows_rows() and trained)):
+    # Public samples that gradients single out are no secret; people in the training rows are.
+    trained = method.disclosure.rows - {"public"}
+    if request.secret and (method.disclosure.names_rows() or (method.shows_rows and trained)):
         raise ForgetError(
-            f"Method '{name}' names the forgotten rows to every partner ({method.discloses}), so "
-            f"the request would not be secret; choose another method or setting."
+            f"Method '{name}' names the forgotten rows to every partner "
+            f"({method.tells_partners}), so the request would not be secret; choose another method "
+            f"or setting.",
+            code="not-secret",
         )
-    _expect_public(work)
+    # The labels of the request count too: a refusal must not depend on which they are.
+    there = {*work.public.labels.tolist(), *work.earlier.labels}
+    missing = [label for number, label in enumerate(work.names) if number not in there]
+    if missing and method.needs == "public":
+        raise ForgetError(
+            f"The public set has no sample of label '{missing[0]}'; give more with --public, take "
+            f"--public-from anchors, or train with `public: 0` to use training rows."
+        )
     if method.people and work.public.disclosed:
         raise ForgetError(
             f"Method '{name}' compares with people nobody trained on, but the public set holds "
             f"training rows; give others with --public."
         )
-    assert work.among is not None  # drawn here: a cover that does not fit is refused
-
-
-def _expect_public(work: Work) -> None:
-    """Raise where the public set lacks a label, and the method is to learn all it knows there.
-
-    The labels of the request count too: a refusal must not depend on which they are.
-    """
-    if work.method.needs() != "public":
-        return
-    there = {*work.public.labels.tolist(), *work.earlier.labels}
-    missing = [name for number, name in enumerate(work.names) if number not in there]
-    if missing:
-        raise ForgetError(
-            f"The public set has no sample of label '{missing[0]}'; give more with --public, take "
-            f"--public-from anchors, or train with `public: 0` to use training rows."
-        )
+    assert work.cover is not None  # drawn here: a cover that does not fit is refused
 
 
 def _expect_undisclosing(run: Run, work: Work) -> None:
     """Raise where gradients through the top would show what it forgot in a hidden request."""
-    quiet = work.method.mode() == "hidden" or not work.method.tells().gradients
+    quiet = work.method.visibility == "hidden" or not work.method.disclosure.gradients
     if not quiet and not work.settings.allow_disclosure and has_hidden(run):
         raise ForgetError(
             f"Method '{work.name}' sends gradients through a top that has forgotten in hiding, "
@@ -207,20 +201,16 @@ def _samples(run: Run, settings: ForgetSettings, per_label: int) -> tuple[Active
     return run.active, public
 
 
-def _public(
-    run: Run, path: str | Path | None, per_label: int, *, labelled: bool = True
-) -> PublicSet:
+def _public(run: Run, path: str | Path | None, per_label: int, *, labelled: bool) -> PublicSet:
     """Return the public set: from files, set aside before training, or from the training rows.
 
     labelled  whether labels of files are looked at; they may have none
     """
     holdings = run.holdings
-    known = [str(text) for text in holdings.ids.tolist()]
     if path is not None:
         if labelled:
-            features, labels, ids = read_public(
-                run.config, Path(path), holdings.names, holdings.encodings
-            )
+            read = read_public(run.config, Path(path), holdings.names, holdings.encodings)
+            features, labels, ids = read
         else:
             features, ids = read_unlabelled(run.config, Path(path), holdings.encodings)
             labels = torch.zeros(len(ids), dtype=torch.int64)
@@ -229,7 +219,7 @@ def _public(
         trained = _trained_on(run, features)
         source = f"the files at {path}" + (", training rows among them" if trained else "")
         return PublicSet("public", rows, labels, ids, trained, source)
-    aside = holdings.rows.public
+    known, aside = [str(text) for text in holdings.ids.tolist()], holdings.rows.public
     if len(aside):
         ids = tuple(known[row] for row in aside.tolist())
         source = "rows set aside before training"
@@ -238,15 +228,14 @@ def _public(
     drawn = public_from_training(
         holdings.labels, known, holdings.rows.train, per_label, seed=run.config.train.seed
     )
-    return replace(drawn, gone=torch.isin(drawn.rows, torch.tensor(run.forgotten.rows)))
+    return replace(drawn, forgotten=torch.isin(drawn.rows, torch.tensor(run.forgotten.rows)))
 
 
 def _trained_on(run: Run, features: Mapping[str, Features]) -> bool:
     """Return whether some public sample has, at every party, the features of a training row."""
-    found: Tensor | None = None
+    matches = []
     for name, part in features.items():
-        own = run.holdings.features[name].values[run.holdings.rows.train]
-        rows = {row.tobytes() for row in own.cpu().numpy()}
-        same = torch.tensor([row.tobytes() in rows for row in part.values.cpu().numpy()])
-        found = same if found is None else found & same
-    return found is not None and bool(found.any())
+        trained = run.holdings.features[name].values[run.holdings.rows.train]
+        rows = {row.tobytes() for row in trained.cpu().numpy()}
+        matches.append([row.tobytes() in rows for row in part.values.cpu().numpy()])
+    return any(all(same) for same in zip(*matches, strict=True))

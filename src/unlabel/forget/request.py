@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unlabel.data.cells import is_number
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.train import Forgotten
 
@@ -21,7 +22,7 @@ class Request:
     id      random, so that it tells nothing
     labels  numbers of the labels to forget, or none
     rows    rows of the training table whose labels are to be forgotten, or none
-    names   of the labels, as the ledger says them
+    names   of the labels, as in the ledger
     ids     of the people, likewise
     cover   key under which the cover of people is drawn: the same people, the same cover
     secret  passive parties are given a commitment in place of the names
@@ -44,7 +45,7 @@ class Request:
         return {"people": list(self.ids)} if self.ids else {"labels": list(self.names)}
 
     def commitment(self) -> str:
-        """Return HMAC-SHA-256(key, what): it binds the active party and tells nobody the label.
+        """Return HMAC-SHA-256(key, what): it binds the active party and hides the label.
 
         A plain digest of one of ten labels would fall to ten guesses; the key has 256 bits.
         """
@@ -54,12 +55,12 @@ class Request:
         """Return what a passive party's ledger holds."""
         if self.secret:
             return {"commitment": self.commitment()}
-        # People are counted, not listed: their ids are no business of every partner.
-        told = {"labels": list(self.names)} if self.names else {"people": len(self.ids)}
-        return {"method": method, **told, "commitment": self.commitment()}
+        # People are counted, not listed: partners need not know their ids.
+        subject = {"labels": list(self.names)} if self.names else {"people": len(self.ids)}
+        return {"method": method, **subject, "commitment": self.commitment()}
 
-    def own_note(self, method: str) -> dict[str, Any]:
-        """Return what the active party's own ledger holds; it must know what is forgotten.
+    def active_note(self, method: str) -> dict[str, Any]:
+        """Return what the active party's ledger holds; it must know what is forgotten.
 
         A certificate shows the hash of a line, and all else in the line can be guessed: without
         256 secret bits in it, a partner would try out the labels until the hash fits.
@@ -80,72 +81,68 @@ def commit_to(what: dict[str, Any], key: str) -> str:
     return hmac.new(bytes.fromhex(key), text, hashlib.sha256).hexdigest()
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def as_list(what: str, given: Sequence[str | int]) -> tuple[str, ...]:
+def as_list(what: str, values: Sequence[str | int]) -> tuple[str, ...]:
     """Return labels or ids as texts; a single one in place of a list is refused.
 
     >>> as_list("ids", [7, "C-1"])
     ('7', 'C-1')
     """
-    if isinstance(given, str | int):
-        raise SettingsError(f"Expected a list of {what} but got {given!r}; write [{given!r}].")
-    return tuple(str(each) for each in given)
+    if isinstance(values, str | int):
+        raise SettingsError(f"Expected a list of {what} but got {values!r}; write [{values!r}].")
+    return tuple(str(each) for each in values)
 
 
 def find_labels(
-    wanted: Sequence[str | int], names: Sequence[str], gone: Forgotten, *, again: bool = False
+    labels: Sequence[str | int], names: Sequence[str], forgotten: Forgotten, *, deepen: bool = False
 ) -> list[int]:
     """Return the numbers of labels given by name, or by number where no name is a number.
 
     >>> find_labels(["cat", 2], ("cat", "dog", "owl", "fox"), Forgotten())
     [0, 2]
     """
-    found = []
-    for label in wanted:
+    numbers = []
+    for label in labels:
         text = str(label)
         if text in names:
             number = list(names).index(text)
-        elif text.isdecimal() and int(text) < len(names) and not any(map(_is_number, names)):
+        elif text.isdecimal() and int(text) < len(names) and not any(map(is_number, names)):
             number = int(text)
         else:
-            raise ForgetError(unknown("label", text, names))
-        if number in gone.labels and not again:
-            raise ForgetError(f"Label '{names[number]}' was already forgotten.")
-        if again and number not in gone.labels:
-            raise ForgetError(f"Label '{names[number]}' was not forgotten yet; leave --deepen out.")
-        found.append(number)
-    left = set(range(len(names))) - set(found) - set(gone.labels)
+            raise ForgetError(unknown("label", text, names), code="unknown-label")
+        if number in forgotten.labels and not deepen:
+            raise ForgetError(
+                f"Label '{names[number]}' was already forgotten.", code="already-forgotten"
+            )
+        if deepen and number not in forgotten.labels:
+            raise ForgetError(
+                f"Label '{names[number]}' was not forgotten yet; leave --deepen out.",
+                code="not-forgotten",
+            )
+        numbers.append(number)
+    left = list(set(range(len(names))) - set(numbers) - set(forgotten.labels))
     if len(left) < 2:
-        stays = f"'{names[left.pop()]}'" if left else ""
+        stays = f", '{names[left[0]]}'" if left else ""
         raise ForgetError(
-            f"Expected at least two labels to be left but {1 if stays else 0} would be"
-            f"{f', {stays}' if stays else ''}: nothing is left to tell apart, and a model that "
-            f"always says the same is no classifier; retire it, or forget the labels of people "
-            f"(--ids)."
+            f"Expected at least two labels to be left but {len(left)} would be{stays}: nothing is "
+            f"left to tell apart, and a model that always says the same is no classifier; retire "
+            f"it, or forget the labels of people (--ids)."
         )
-    return sorted(set(found))
+    return sorted(set(numbers))
 
 
-def find_people(wanted: Sequence[str], ids: Sequence[str], train: Sequence[int]) -> list[int]:
-    """Return the training rows of people given by id; somebody who was not trained on is named."""
+def find_people(people: Sequence[str], ids: Sequence[str], train: Sequence[int]) -> list[int]:
+    """Return the training rows of people given by id; an id that was not trained on is refused."""
     trained = set(train)
     rows = {text: row for row, text in enumerate(ids) if row in trained}
-    missing = [text for text in wanted if text not in rows]
+    missing = [text for text in people if text not in rows]
     if missing:
         aside = len(set(missing) & set(ids))
         kept = f" ({aside} set aside for tests or as public samples)" if aside else ""
         raise ForgetError(
-            f"{len(missing)} of {len(wanted)} ids were not trained on{kept}, the first being "
+            f"{len(missing)} of {len(people)} ids were not trained on{kept}, the first being "
             f"'{missing[0]}', so their labels were not learnt: leave them out (`unlabel predict "
             f"RUN --part train --out FILE` lists who was trained on); nothing was changed."
         )
-    if not wanted:
+    if not people:
         raise ForgetError("The request names nobody; give at least one id.")
-    return sorted({rows[text] for text in wanted})
+    return sorted({rows[text] for text in people})

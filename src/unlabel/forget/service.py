@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
-from unlabel.errors import PartyLost
-from unlabel.files import writing
+from unlabel.errors import CheckpointError, PartyLost
+from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget.execute import Execution, execute
-from unlabel.forget.outcome import Outcome, Result
+from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
-from unlabel.forget.protocol import Run
-from unlabel.forget.settings import ForgetSettings
-from unlabel.forget.spending import Spent
+from unlabel.forget.privacy_loss import TotalLoss
+from unlabel.forget.run_interface import Run
 from unlabel.forget.transaction import PartyStatus, Transaction
-from unlabel.forget.work import Watch, Work, watch_nothing
+from unlabel.forget.work import Work
+from unlabel.party import Ledger, LedgerEntry
 from unlabel.party.ledger import Event
-from unlabel.train import Conduct
-from unlabel.train.unfinished import unfinished
+from unlabel.progress import Watch, watch_nothing
+from unlabel.train import Conduct, RequestFacts
+from unlabel.train.progress import unfinished
+from unlabel.wire import Rollback
 
 
 def forget(
@@ -46,9 +50,9 @@ def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
     work.watch = watch
     if work.request.rows:
         run.cover_secret.keep()
-    told = work.method.account()
+    account = work.method.account
     # Counted before anything is sent: what comes of it, the partners have seen.
-    total = None if told is None else run.spending.add(told)
+    total = None if account is None else run.privacy_loss.add(account)
     done = execute(work)
     if total is not None:
         privacy = _with_total(done.result.privacy or {}, total)
@@ -59,58 +63,45 @@ def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
 
 
 def _stage(run: Run, work: Work, done: Execution) -> None:
-    """Have every party write aside what the request made; where that fails, take it all back."""
-    request, transaction = work.request, Transaction(run.active)
+    """Have every party stage its new weights; where that fails, return all to the old ones."""
+    request, result, transaction = work.request, done.result, Transaction(run.active)
+    about = RequestFacts(
+        id=request.id,
+        note=request.active_note(work.name),
+        control=result.control,
+        still_known=result.still_known,
+        silent=work.method.is_silent,
+        conduct=Conduct(
+            visibility=result.visibility,
+            aim=result.aim,
+            settings=result.settings,
+            privacy=result.privacy,
+            failed=result.failed,
+            steps=result.steps,
+            seconds=result.seconds,
+            transcript_bytes=result.transcript_bytes,
+            public=result.public,
+            tells=result.tells_partners,
+            messages=done.messages,
+        ),
+    )
+    forgotten = work.earlier.plus(request.labels, request.rows)
     try:
-        transaction.stage(
-            request,
-            work.name,
-            work.earlier.plus(request.labels, request.rows),
-            base=run.version,
-            control=done.result.control,
-            still_known=done.result.still_known,
-            silent=work.method.is_silent(),
-            conduct=_conduct(done),
-        )
+        transaction.stage(request, about, forgotten, base=run.version)
     except BaseException:
-        with contextlib.suppress(PartyLost):  # whoever goes on returns all to a version first
-            work.take_back(done.before)
-        transaction.drop_key(request.id)
+        with contextlib.suppress(PartyLost):  # recovery returns all to a version
+            work.undo(done.before)
+        transaction.secrets.drop_key(request.id)
         raise
 
 
-def _with_total(own: Mapping[str, Any], total: Spent) -> dict[str, Any]:
+def _with_total(figures: Mapping[str, Any], total: TotalLoss) -> dict[str, Any]:
     """Return the accountant's figures of a request with those of all hidden requests so far."""
-    together = total.to_json(own["labels"])
-    alone = own["information"] == together["information"]
-    sentence = own["sentence"] if alone else f"{own['sentence']} {together['sentence']}"
-    return {**own, "sentence": sentence, "total": together}
-
-
-def _conduct(done: Execution) -> Conduct:
-    result: Result = done.result
-    return Conduct(
-        mode=result.mode,
-        settings=result.settings,
-        privacy=result.privacy,
-        failed=result.failed,
-        steps=result.steps,
-        seconds=result.seconds,
-        transcript_bytes=result.transcript_bytes,
-        public=result.public,
-        tells=result.tells_partners,
-        messages=done.messages,
-    )
-
-
-def dummy(run: Run, watch: Watch = watch_nothing) -> str:
-    """Forget nothing, so that partners cannot tell from the time of a request that there was one.
-
-    To them it is a hidden request that was committed; the active party drops what it made.
-    """
-    outcome = carry_out(run, plan(run, dummy=True), watch)
-    outcome.rollback()
-    return outcome.result.request
+    together = total.to_json(figures["labels"])
+    sentence = figures["sentence"]
+    if figures["information"] != together["information"]:
+        sentence = f"{sentence} {together['sentence']}"
+    return {**figures, "sentence": sentence, "total": together}
 
 
 def commit(
@@ -118,7 +109,7 @@ def commit(
 ) -> str:
     """Make the staged request every party's model; return its id.
 
-    audit  what an audit said of the request, for the ledger
+    audit  what an audit found of the request, for the ledger
     """
     done = Transaction(run.active).commit(request, force=force, audit={**audit, "forced": force})
     run.refresh(afresh=True)
@@ -134,9 +125,9 @@ def rollback(run: Run, request: str | None = None) -> str:
 
 def purge(run: Run) -> int:
     """Remove all that stems from before the newest version, everywhere; return its number."""
-    curves = run.folder / "tensorboard"
 
     def remove_curves() -> None:
+        curves = run.folder / "tensorboard"
         with writing(curves):
             if curves.exists():
                 shutil.rmtree(curves)
@@ -149,9 +140,61 @@ def purge(run: Run) -> int:
 
 def recover(run: Run) -> str:
     """Finish what a crash interrupted; return in words what was done."""
-    done = Transaction(run.active).recover()
+    done = finish_interrupted(Transaction(run.active))
     run.refresh(afresh=True)
     return done
+
+
+def finish_interrupted(transaction: Transaction) -> str:
+    """Bring every party to what was decided before a crash; return in words what was done.
+
+    A crash leaves one of five traces:
+
+        the active party has a version that another lacks       the commit, or silent drop, goes on
+        the active party has staged what it noted as dropped    the rollback goes on
+        a party has staged what the active party has not        that is rolled back
+        the active party has staged what another has not        that is rolled back
+        the active party has staged what all others have too    nothing was decided; it waits
+    """
+    statuses = transaction.statuses()
+    newest = max(transaction.store.versions(), default=0)
+    request = transaction.facts(newest).request if newest else None
+    if newest and any(newest not in status.versions for status in statuses.values()):
+        if request is None:
+            raise CheckpointError(
+                f"A party lost version {newest}; restore its folder from a backup."
+            )
+        transaction.finish_commit(newest)
+        return f"{'rolled back' if request.dropped else 'committed'} request {request.id}"
+    if request is not None:
+        # Everybody has the version, but a ledger's line may be missing; to repeat the commit
+        # changes nothing else.
+        transaction.finish_commit(newest)
+    dropped: list[str] = []
+    staged = transaction.staged()
+    if staged is not None:
+        is_dropped = transaction.is_noted("rollback", staged.id)
+        if not is_dropped and any(s.staged != staged.id for s in statuses.values()):
+            is_dropped = True
+            dropped.append(staged.id)
+        if is_dropped:
+            transaction.drop_staged(staged.id)
+            staged = None
+    waiting = staged.id if staged is not None else ""
+    for party, status in statuses.items():
+        if status.staged and status.staged != waiting:
+            transaction.active.transport.tell({party: Rollback(0, status.staged)})
+            dropped.append(status.staged)
+    entries = transaction.ledger.entries()
+    transaction.secrets.drop_strays({e.request for e in entries if e.event == "commit"} | {waiting})
+    if dropped:
+        return f"rolled back request {dropped[0]}"
+    if waiting:
+        return f"request {waiting} is staged and waits for commit or rollback"
+    if any(version > newest for status in statuses.values() for version in status.versions):
+        # The active party writes a version of training last, and lacks it.
+        return "no request was interrupted, but a training: go on with `unlabel train --resume`"
+    return "nothing to recover"
 
 
 @dataclass(frozen=True)
@@ -180,15 +223,10 @@ class Status:
 def status(run: Run) -> Status:
     """Return where every party stands, the active one first."""
     transaction = Transaction(run.active)
-    parties = {ACTIVE: transaction.own_standing(), **transaction.standing()}
+    parties = {ACTIVE: transaction.active_status(), **transaction.statuses()}
+    labels = tuple(run.labels[n] for n in run.forgotten.labels)
     stopped = "" if run.version is None else unfinished(run.active.versions.facts(run.version))
-    return Status(
-        parties=parties,
-        staged=parties[ACTIVE].staged,
-        forgotten_labels=tuple(run.labels[n] for n in run.forgotten.labels),
-        forgotten_people=len(run.forgotten.rows),
-        unfinished=stopped,
-    )
+    return Status(parties, parties[ACTIVE].staged, labels, len(run.forgotten.rows), stopped)
 
 
 def waiting(run: Run) -> str | None:
@@ -198,6 +236,24 @@ def waiting(run: Run) -> str | None:
 
 
 def is_decided(run: Run, event: Event, request: str | None) -> bool:
-    """Return whether the active party's own ledger has a decision on a request."""
-    entries = run.active.versions.ledger.entries()
-    return any((entry.event, entry.request) == (event, request) for entry in entries)
+    """Return whether the active party's ledger has a decision on a request."""
+    return request is not None and Transaction(run.active).is_noted(event, request)
+
+
+def read_ledgers(folder: Path, parties: Iterable[str]) -> Mapping[str, list[LedgerEntry]]:
+    """Return the ledger of every party whose subfolder lies here; a broken or cut one raises.
+
+    parties  names of the passive parties, none where they keep their ledgers themselves
+
+    No data and no model is opened for it.
+    """
+    ledgers = {ACTIVE: Ledger(folder / ACTIVE, mode=OWNER_ONLY).entries()}
+    ledgers |= {name: Ledger(folder / name).entries() for name in parties if name != ACTIVE}
+    for entry in ledgers[ACTIVE]:
+        for party, head in entry.note.get("heads", {}).items():
+            if head and party in ledgers and head not in {e.hash for e in ledgers[party]}:
+                raise CheckpointError(
+                    f"Ledger '{party}/ledger.jsonl' was cut off: it lacks a line that the active "
+                    f"party saw in it at {entry.at}."
+                )
+    return ledgers

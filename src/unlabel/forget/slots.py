@@ -1,19 +1,89 @@
-"""Hidden requests at fixed times: about labels that wait, or about nothing."""
+"""Hidden requests at fixed times: about labels that wait, or about nothing.
+
+What waits stands in a file of the active party that nobody else can read, the next request first:
+
+    [["cat"], ["dog", "owl"]]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, PartyLost, UnlabelError
+from unlabel.errors import ForgetError, PartyLost, RunError, UnlabelError
+from unlabel.files import write_atomically, writing
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
-from unlabel.forget.protocol import Run
-from unlabel.forget.queue import Queue
 from unlabel.forget.request import find_labels
+from unlabel.forget.request_secrets import QUEUE
+from unlabel.forget.run_interface import Run
 from unlabel.forget.service import carry_out, purge
-from unlabel.forget.settings import ForgetSettings
+
+
+class Queue:
+    """The requests that wait, in the order in which they came."""
+
+    def __init__(self, home: Path) -> None:
+        self.path = home / "secrets" / QUEUE
+
+    def waiting(self) -> list[tuple[str, ...]]:
+        """Return the labels of every request that waits, or say that the file is damaged."""
+        if not self.path.exists():
+            return []
+        try:
+            entries = json.loads(self.path.read_text(encoding="utf-8"))
+            if not isinstance(entries, list) or not all(map(_is_request, entries)):
+                raise ValueError("An entry is no list of labels.")
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"The queue '{self.path}' cannot be read; expected a list of lists of labels; "
+                f"remove it and queue its requests again."
+            ) from error
+        return [tuple(labels) for labels in entries]
+
+    def append(self, labels: Sequence[str]) -> int:
+        """Let a request wait; return its place, counted from 1."""
+        with self._alone():
+            waiting = [*self.waiting(), tuple(labels)]
+            self._write(waiting)
+            return len(waiting)
+
+    def first(self) -> tuple[str, ...]:
+        """Return the labels of the next request, none where nothing waits."""
+        return next(iter(self.waiting()), ())
+
+    def drop_first(self) -> None:
+        """Take the next request off, once it is decided on."""
+        with self._alone():
+            self._write(self.waiting()[1:])
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes out: one may queue while another takes off."""
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _write(self, waiting: Sequence[Sequence[str]]) -> None:
+        text = json.dumps([list(labels) for labels in waiting])
+        write_atomically(self.path, text.encode(), mode=0o600)
+
+
+def _is_request(entry: object) -> bool:
+    named = isinstance(entry, list) and all(isinstance(label, str) for label in entry)
+    return named and bool(entry)
 
 
 @dataclass(frozen=True)
@@ -47,9 +117,8 @@ def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings) -> Slot
 def run_slot(run: Run, labels: Sequence[str], settings: ForgetSettings) -> Slot:
     """Make one hidden request, about labels or about nothing, and decide on it.
 
-    It is planned as one about nothing, and the labels are put in afterwards, so that labels that
-    cannot be forgotten cost no message more or less. What came to nothing is dropped in the words
-    in which it would be kept.
+    It is planned as one about nothing and the labels are put in afterwards: those that cannot be
+    forgotten cost no message more or less, and are dropped in the words of a commit.
     """
     outcome, why = run.with_recovery(lambda: _request(run, labels, settings))
     about = bool(outcome.result.labels)

@@ -2,21 +2,15 @@
 
     stage      every passive party writes its new weights aside; the active party writes its own
                last, with the digests of the others
-    commit     the active party makes its own staged version a version: from here on it is decided;
-               then it tells the others, who do the same
-    rollback   the active party notes it in its ledger: decided; then it drops its own staged
-               version and tells the others
+    commit     the active party makes its staged version a version, which decides; then all others
+               do the same
+    rollback   the active party notes it in its ledger, which decides; then all drop what is staged
 
-A request that is silent (nothing that others see or keep depends on it) is dropped in the words in
-which it would be kept: the active party keeps its old models once more as the next version, which
-decides, and the others are told to commit the weights they had all along.
+A silent request (nothing that others see or keep depends on it) is dropped with the messages of a
+commit: the active party saves its old models once more as the next version, which decides, and the
+others commit the weights they had all along.
 
-A crash leaves one of five traces, and `recover` finishes what was decided:
-    the active party has a version that another lacks       the commit, or silent drop, goes on
-    the active party has staged what it noted as dropped    the rollback goes on
-    a party has staged what the active party has not        that is rolled back
-    the active party has staged what another has not        that is rolled back
-    the active party has staged what all others have too    nothing was decided; it waits
+What a crash interrupts, `service.finish_interrupted` finishes.
 """
 
 from __future__ import annotations
@@ -24,23 +18,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from unlabel.errors import CheckpointError, ForgetError, WireError
-from unlabel.files import OWNER_ONLY, write_atomically, writing
-from unlabel.forget.queue import QUEUE
+from unlabel.errors import ForgetError, WireError
 from unlabel.forget.request import Request
-from unlabel.forget.spending import ACCOUNT
+from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
-from unlabel.train import Conduct, Forgotten, RequestFacts, VersionFacts
-from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Standing, Status
+from unlabel.train import Forgotten, RequestFacts, VersionFacts
+from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Status, StatusReply
 
-#: Where the active party notes what it knew of a request when it decided to commit it.
-DECISION = "decision.json"
 NOTHING = "No request is staged; run `unlabel forget` first."
-INTERRUPTED = "A request was interrupted; run `unlabel recover` on the run first."
 
 
 @dataclass(frozen=True)
@@ -52,6 +40,11 @@ class PartyStatus:
     staged: str
     ledger: str
 
+    @classmethod
+    def of(cls, versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:
+        """Return the status of a party with these versions."""
+        return cls(versions[-1] if versions else None, versions, staged, ledger)
+
 
 class Transaction:
     """Decides, for all parties, what becomes of what a request made."""
@@ -60,6 +53,7 @@ class Transaction:
         self.active = active
         self.store = active.versions.store
         self.ledger = active.versions.ledger
+        self.secrets = RequestSecrets(self.store.home)
 
     def staged(self) -> RequestFacts | None:
         """Return the staged request, if there is one."""
@@ -80,79 +74,57 @@ class Transaction:
         self.expect_together()
         waiting = self.staged()
         if waiting is not None:
-            raise ForgetError(f"Request {waiting.id} is staged; commit it or roll it back first.")
+            raise request_open(waiting.id)
 
     def expect_settled(self) -> None:
         """Raise where a request is staged with anybody, or was while a crash interrupted it."""
         self.expect_none()
-        if any(stands.staged for stands in self.standing().values()):
-            raise ForgetError(INTERRUPTED)
+        if any(status.staged for status in self.statuses().values()):
+            raise _interrupted("request")
 
     def expect_together(self) -> None:
         """Raise where a decision was interrupted; the active party notes a commit last."""
-        own, waiting = self.store.versions(), self.staged()
-        if own:
-            # A version of training that somebody lost is no commit.
-            request = self.facts(own[-1]).request
-            if request is not None and (
-                not self._noted(_event(request), request.id)
-                or own[-1] not in self.active.versions.common()
-            ):
-                raise ForgetError(
-                    f"A {_event(request)} was interrupted; run `unlabel recover` on the run first."
-                )
-        if waiting is not None and self._noted("rollback", waiting.id):
-            raise ForgetError("A rollback was interrupted; run `unlabel recover` on the run first.")
+        newest, waiting = max(self.store.versions(), default=0), self.staged()
+        # A version of training that a party lost is no commit.
+        request = self.facts(newest).request if newest else None
+        if request is not None:
+            event, common = _event(request), self.active.versions.common()
+            if not self.is_noted(event, request.id) or newest not in common:
+                raise _interrupted(event)
+        if waiting is not None and self.is_noted("rollback", waiting.id):
+            raise _interrupted("rollback")
 
-    def _noted(self, event: Event, request: str) -> bool:
-        return any(e.event == event and e.request == request for e in self.ledger.entries())
+    def is_noted(self, event: Event, request: str) -> bool:
+        """Return whether the active party's ledger has this event of a request."""
+        return any((e.event, e.request) == (event, request) for e in self.ledger.entries())
 
     def stage(
-        self,
-        request: Request,
-        method: str,
-        gone: Forgotten,
-        *,
-        base: int | None,
-        control: bool = False,
-        still_known: bool = False,
-        silent: bool = False,
-        conduct: Conduct | None = None,
+        self, request: Request, about: RequestFacts, forgotten: Forgotten, *, base: int | None
     ) -> None:
         """Have every party write its new weights aside; the active party last.
 
-        base         the version the new weights were made from, which must still be the newest
-        control      whether nothing was to be learned; such a request can only be rolled back
-        still_known  whether the labels are still predicted; such a request needs a second word
-        silent       whether others may not see whether it is kept or dropped
-        conduct      how it was carried out
+        about      the same request as it is noted with the version
+        forgotten  by all requests, this one included
+        base       the version the new weights were made from, which must still be the newest
         """
         common = self.active.versions.common()
         if not common or base != common[-1]:
             raise ForgetError("The run has changed since it was opened; try again.")
-        facts = self.facts(common[-1])
         version = common[-1] + 1
-        self._keep_secret(request)
-        note = json.dumps(request.note(method))
+        facts = _continued(self.facts(common[-1]), version)
+        self.secrets.keep_key(request)
+        note = json.dumps(request.note(about.method))
         answers = self.active.transport.ask(Stage(0, request.id, version, note))
         digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of request {request.id}.")
-        made = RequestFacts(
-            id=request.id,
-            note=request.own_note(method),
-            control=control,
-            still_known=still_known,
-            silent=silent,
-            conduct=conduct or Conduct(),
-        )
-        staged = replace(_continued(facts, version), parties=digests, request=made, forgotten=gone)
+        staged = replace(facts, parties=digests, request=about, forgotten=forgotten)
         try:
             self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
         except BaseException:
-            # Whoever gives the request up takes it back from the others: none may be left alone
-            # with it, for a commit of that could never come to its end.
-            self.store.staged.keep(())
+            # The caller takes the request back from the others; none may be left alone with it, for
+            # such a commit could never be finished.
+            self.store.staged.retain(())
             raise
 
     def commit(
@@ -164,66 +136,57 @@ class Transaction:
     ) -> str:
         """Decide for the staged request, and bring every party to it; return its id.
 
-        Where a request is named, no other is decided on. One after which the labels are still
-        predicted is committed only by `force`. What an audit said is noted in the ledger.
+        request  its id; where another one is staged, nothing is decided
+        force    commit it even where the labels are still predicted
+        audit    what an audit found, for the ledger
         """
-        # Before anybody is asked: that a commit was tried in vain would be seen.
+        # Before any message: the others would see that a commit was tried in vain.
         staged = self.staged()
         if staged is not None and request in (None, staged.id) and staged.why_not(force=force):
-            raise ForgetError(staged.why_not(force=force))
+            raise ForgetError(staged.why_not(force=force), code="not-committable")
         waiting = self._waiting(request)
         version = self.store.staged.versions()[-1]
-        # Written before anything is decided: a commit that a crash interrupts keeps what it knew.
-        decision = {"request": waiting.id, **({"audit": audit} if audit else {})}
-        write_atomically(self._decision, json.dumps(decision).encode(), mode=OWNER_ONLY)
+        self.secrets.note_decision(waiting.id, audit)
         self.store.adopt(version, self.store.staged.digest(version))
-        self._finish_commit(version)
+        self.finish_commit(version)
         return waiting.id
 
-    @property
-    def _decision(self) -> Path:
-        return self.store.home / "secrets" / DECISION
-
-    def _decided(self, request: str) -> dict[str, Any]:
-        """Return what was known of a request when it was decided to commit it."""
-        try:
-            found = dict(json.loads(self._decision.read_bytes()))
-        except (OSError, ValueError):
-            return {}
-        return found if found.pop("request", None) == request else {}
-
-    def _finish_commit(self, version: int) -> None:
+    def finish_commit(self, version: int) -> None:
+        """Bring all others to a version that a request made here; to repeat it changes nothing."""
         facts = self.facts(version)
-        request, digests = _made_by(facts), facts.parties
-        # What a silent drop kept its old models in place of goes now.
+        request, digests = facts.request, facts.parties
+        assert request is not None
+        # What is staged here of a request that was dropped silently goes now.
         self.store.adopt(version, self.store.digest(version))
         self.active.transport.tell(
             {p: Commit(0, request.id, version, digests[p]) for p in self.active.parties}
         )
         if request.dropped:
-            self.drop_key(request.id)
+            self.secrets.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
-        made = {"version": version, "weights": self.store.change(version)}
-        note = {**request.note, **self._decided(request.id), **made, "heads": self._heads()}
+        weights = {"version": version, "weights": self.store.change(version)}
+        decision = self.secrets.decision(request.id)
+        note = {**request.note, **decision, **weights, "heads": self._heads()}
         self.ledger.append(_event(request), request.id, note)
-        with writing(self._decision):
-            self._decision.unlink(missing_ok=True)
+        self.secrets.drop_decision()
         self.active.versions.restore(version)
 
     def _heads(self) -> dict[str, str]:
         """Return where the others' ledgers end: a line that is cut off later is missed."""
-        return {party: stands.ledger for party, stands in self.standing().items()}
+        return {party: status.ledger for party, status in self.statuses().items()}
 
     def _waiting(self, request: str | None) -> RequestFacts:
         """Return the staged request, which must be the one that is named."""
         self.expect_together()
         waiting = self.staged()
         if waiting is None:
-            raise ForgetError(NOTHING)
+            raise ForgetError(NOTHING, code="nothing-staged")
         if request is not None and waiting.id != request:
-            raise ForgetError(f"Request {request} was decided on; {waiting.id} is staged.")
-        if any(stands.staged != waiting.id for stands in self.standing().values()):
-            raise ForgetError(INTERRUPTED)
+            raise ForgetError(
+                f"Request {request} was decided on; {waiting.id} is staged.", code="request-decided"
+            )
+        if any(status.staged != waiting.id for status in self.statuses().values()):
+            raise _interrupted("request")
         return waiting
 
     def rollback(self, request: str | None = None) -> str:
@@ -233,15 +196,14 @@ class Transaction:
             self._drop_silently(waiting)
             return waiting.id
         self.ledger.append("rollback", waiting.id, dict(waiting.note))
-        self._drop(waiting.id)
+        self.drop_staged(waiting.id)
         self.active.transport.ask(Rollback(0, waiting.id))
         return waiting.id
 
     def _drop_silently(self, request: RequestFacts) -> None:
-        """Drop a request in the words in which it would be kept: others commit what they had.
+        """Drop a request with the messages of a commit: the others commit what they had.
 
-        No message but those before a commit is sent: a return to the old version would give it
-        away.
+        A return to the old version would give away that it was dropped.
         """
         staged = self.staged_version()
         assert staged is not None
@@ -254,17 +216,12 @@ class Transaction:
             {name: tensors[name] for name in self.active.versions.model_state()},
             replace(facts, parties=staged.parties, request=dropped).to_json(),
         )
-        self._finish_commit(version)
+        self.finish_commit(version)
 
-    def _drop(self, request: str) -> None:
-        self.store.staged.keep(())
-        self.drop_key(request)
-
-    def drop_key(self, request: str) -> None:
-        """Remove the key of a request that came to nothing."""
-        secret = self.store.home / "secrets" / f"{request}.json"
-        with writing(secret):
-            secret.unlink(missing_ok=True)
+    def drop_staged(self, request: str) -> None:
+        """Remove what the active party has staged of a request, and its key."""
+        self.store.staged.retain(())
+        self.secrets.drop_key(request)
 
     def purge(self, also: Callable[[], None]) -> int:
         """Have every party remove all from before the newest version; return its number.
@@ -285,100 +242,48 @@ class Transaction:
         made_by = self.facts(version).request
         request = made_by.id if made_by is not None else next(reversed(committed), None)
         if request is None:
-            raise ForgetError("Nothing was committed yet, so there is nothing to purge.")
+            raise ForgetError(
+                "Nothing was committed yet, so there is nothing to purge.", code="nothing-committed"
+            )
         self.active.transport.ask(Purge(0, request, version))
-        self.store.keep((version,))
-        self.store.staged.keep(())
+        self.store.retain((version,))
+        self.store.staged.retain(())
         also()
         self.ledger.append("purge", request, {"version": version, "heads": self._heads()})
         return version
 
-    def recover(self) -> str:
-        """Finish what a crash interrupted; return in words what was done."""
-        standing = self.standing()
-        own = self.store.versions()
-        if own and any(own[-1] not in s.versions for s in standing.values()):
-            request = self.facts(own[-1]).request
-            if request is None:
-                raise CheckpointError(
-                    f"A party lost version {own[-1]}; restore its folder from a backup."
-                )
-            self._finish_commit(own[-1])
-            done = "rolled back" if request.dropped else "committed"
-            return f"{done} request {request.id}"
-        if own and self.facts(own[-1]).request is not None:
-            # Everybody has the version, but a ledger's line may be missing; saying it again
-            # changes nothing.
-            self._finish_commit(own[-1])
-        dropped: list[str] = []
-        waiting = self.staged()
-        if waiting is not None and self._noted("rollback", waiting.id):
-            self._drop(waiting.id)
-            waiting = None
-        if waiting and any(s.staged != waiting.id for s in standing.values()):
-            dropped.append(waiting.id)
-            self._drop(waiting.id)
-            waiting = None
-        kept = waiting.id if waiting else ""
-        for party, stands in standing.items():
-            if stands.staged and stands.staged != kept:
-                self.active.transport.tell({party: Rollback(0, stands.staged)})
-                dropped.append(stands.staged)
-        self._drop_strays(kept)
-        if dropped:
-            return f"rolled back request {dropped[0]}"
-        if kept:
-            return f"request {kept} is staged and waits for commit or rollback"
-        newest = own[-1] if own else 0
-        if any(version > newest for stands in standing.values() for version in stands.versions):
-            # The active party writes a version of training last, and lacks it.
-            return "no request was interrupted, but a training: go on with `unlabel train --resume`"
-        return "nothing to recover"
-
-    def _drop_strays(self, kept: str) -> None:
-        """Remove keys of requests that were not committed, and drafts that a crash left."""
-        known = {e.request for e in self.ledger.entries() if e.event == "commit"} | {kept}
-        for path in sorted((self.store.home / "secrets").glob("*.json*")):
-            wanted = path.stem in known or path.name in (QUEUE, ACCOUNT, DECISION)
-            if path.suffix == ".part" or not wanted:
-                with writing(path):
-                    path.unlink()
-
-    def standing(self) -> dict[str, PartyStatus]:
-        """Ask every passive party where it stands."""
-        found = {}
+    def statuses(self) -> dict[str, PartyStatus]:
+        """Ask every passive party for its status."""
+        statuses = {}
         for party, answer in self.active.transport.ask(Status(0)).items():
-            if not isinstance(answer, Standing):
+            if not isinstance(answer, StatusReply):
                 raise WireError(f"Party '{party}' did not tell where it stands.")
-            found[party] = _status(answer.versions, answer.staged, answer.ledger)
-        return found
+            statuses[party] = PartyStatus.of(answer.versions, answer.staged, answer.ledger)
+        return statuses
 
-    def own_standing(self) -> PartyStatus:
-        """Return where the active party itself stands."""
+    def active_status(self) -> PartyStatus:
+        """Return the status of the active party itself."""
         waiting = self.staged()
         staged = waiting.id if waiting else ""
-        return _status(self.store.versions(), staged, self.ledger.head())
-
-    def _keep_secret(self, request: Request) -> None:
-        """Keep the key of a request's commitment, readable to nobody else."""
-        path = self.store.home / "secrets" / f"{request.id}.json"
-        text = json.dumps({**request.what(), "key": request.key})
-        write_atomically(path, text.encode(), mode=0o600)
+        return PartyStatus.of(self.store.versions(), staged, self.ledger.head())
 
 
-def _status(versions: tuple[int, ...], staged: str, ledger: str) -> PartyStatus:
-    return PartyStatus(versions[-1] if versions else None, versions, staged, ledger)
+def request_open(request: str) -> ForgetError:
+    """Return the error that a request must be decided on first."""
+    return ForgetError(
+        f"Request {request} is staged; commit it or roll it back first.", code="request-open"
+    )
+
+
+def _interrupted(what: str) -> ForgetError:
+    return ForgetError(
+        f"A {what} was interrupted; run `unlabel recover` on the run first.", code="interrupted"
+    )
 
 
 def _event(request: RequestFacts) -> Event:
     """Return what a version that a request made is noted as."""
     return "rollback" if request.dropped else "commit"
-
-
-def _made_by(facts: VersionFacts) -> RequestFacts:
-    """Return the request that made a version."""
-    assert facts.request is not None
-    return facts.request
 
 
 def _continued(facts: VersionFacts, version: int) -> VersionFacts:

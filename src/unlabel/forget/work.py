@@ -12,27 +12,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError
+from unlabel.config import OptimiserSettings, TrainSettings
+from unlabel.errors import ForgetDiverged, ForgetError
 from unlabel.forget.cover import draw_covers
-from unlabel.forget.public import PublicSet, Shots, draw_shots
+from unlabel.forget.few_shot import FewShotSamples, draw_samples
+from unlabel.forget.public_set import PublicSet
 from unlabel.forget.request import Request
-from unlabel.party import ActiveParty, OptimiserSettings, Snapshot
-from unlabel.train import Forgotten, TrainSettings, batch_count, batches
-from unlabel.wire import Draft, DraftRule, Mode, Rewrite, Rollback, Rule, Tune
+from unlabel.party import ActiveParty, Snapshot
+from unlabel.progress import Watch, watch_nothing
+from unlabel.train import Forgotten, batch_count, batches
+from unlabel.wire import BeginRequest, Mode, Rollback, Rule, TransformWeights
 
 if TYPE_CHECKING:
+    from unlabel.config import ForgetSettings
     from unlabel.forget.method import Method
-    from unlabel.forget.settings import ForgetSettings
 
-#: Called with how far a piece of work has come: the step, the most steps, and a note.
-Watch = Callable[[int, int, str], None]
-
+#: What a joint step descends: a loss of the embeddings of all parties.
+Objective = Callable[[list[Tensor]], Tensor]
 #: Retained few-shot samples that may change their label before a run counts as collapsed.
 COLLAPSE = 0.5
-
-
-def watch_nothing(step: int, steps: int, note: str) -> None:
-    """Watch nothing."""
+LOWER = "lower the method's rates or strengths."
 
 
 @dataclass(eq=False, repr=False)
@@ -42,7 +41,7 @@ class Work:
     active     the active party, with all others behind its transport
     request    what is to be forgotten
     method     that carries it out, and its `name`
-    few_shot   public samples a forgotten label; `retained_shots` those a retained one
+    few_shot   public samples a forgotten label; `retained` those a retained one
     settings   how the request is carried out
     train      training rows; `test` rows to measure by
     names      of the labels
@@ -50,7 +49,7 @@ class Work:
     public     all public samples
     training   how the model was trained; `batch` and `seed` are its
     watch      called with the step, the most steps and a note, at every look
-    steps      taken since the last `tune`; `total` counts all
+    steps      taken since the last `use_optimisers`; `total` counts all
     """
 
     active: ActiveParty
@@ -58,7 +57,7 @@ class Work:
     method: Method
     name: str
     few_shot: int
-    retained_shots: int
+    retained: int
     settings: ForgetSettings
     train: Tensor
     test: Tensor
@@ -80,24 +79,14 @@ class Work:
         return self.request.labels
 
     @property
-    def gone(self) -> tuple[int, ...]:
-        """Numbers of all labels that must have no say afterwards, those of earlier requests too."""
+    def forgotten_labels(self) -> tuple[int, ...]:
+        """Numbers of all labels that are forgotten afterwards, those of earlier requests too."""
         return tuple(sorted({*self.request.labels, *self.earlier.labels}))
 
     @property
-    def count(self) -> int:
+    def label_count(self) -> int:
         """How many labels there are."""
         return len(self.names)
-
-    @property
-    def first(self) -> bool:
-        """Whether nothing was forgotten before."""
-        return not self.earlier.labels and not self.earlier.rows
-
-    @property
-    def key(self) -> str:
-        """256 secret bits in hexadecimal, from which the request's noise is drawn."""
-        return self.request.key
 
     @property
     def batch(self) -> int:
@@ -110,87 +99,83 @@ class Work:
         return self.training.seed
 
     @cached_property
-    def shots(self) -> Shots:
-        """The few-shot samples; parties may be asked for them when they are first looked at."""
-        if not self.method.draws():
+    def samples(self) -> FewShotSamples:
+        """The few-shot samples; the parties are asked about them at the first access."""
+        if not self.method.draws_samples:
             none = torch.empty(0, dtype=torch.int64, device=self.active.device)
-            return Shots(self.public.table, none, none, none.float(), 0)
-        return draw_shots(
-            self.active,
-            self.public,
-            self.request.labels,
-            self.earlier.labels,
-            self.names,
-            few_shot=self.few_shot,
-            retained=self.retained_shots,
-            robust=self.settings.robust,
-            key=self.request.key,
-            again=self.settings.deepen,
-        )
+            return FewShotSamples(self.public.table, none, none, none.float(), 0)
+        return draw_samples(self)
 
     @property
-    def rows(self) -> Tensor:
+    def forgotten_rows(self) -> Tensor:
         """Training rows of what is forgotten; only methods that disclose them ask for them."""
-        return self._trained[0]
+        return self._training_rows[0]
 
     @property
-    def retained(self) -> Tensor:
+    def retained_rows(self) -> Tensor:
         """Training rows of everything else."""
-        return self._trained[1]
+        return self._training_rows[1]
+
+    @property
+    def training_rows(self) -> Tensor:
+        """The rows of both kinds, in order; without those of earlier requests."""
+        return torch.cat(self._training_rows).sort().values
 
     @cached_property
-    def _trained(self) -> tuple[Tensor, Tensor]:
-        labels, train = self.active.labels, self.train.to(self.active.device)
+    def _training_rows(self) -> tuple[Tensor, Tensor]:
+        train, request, earlier = self.train.to(self.active.device), self.request, self.earlier
+        labels = self.active.labels[train]
 
-        def among(values: Tensor, wanted: Sequence[int]) -> Tensor:
-            return torch.isin(values, torch.tensor(wanted, device=values.device))
+        def among(values: Tensor, numbers: Sequence[int]) -> Tensor:
+            return torch.isin(values, torch.tensor(numbers, device=values.device))
 
-        request, earlier = self.request, self.earlier
-        people = bool(request.rows)
-        chosen = among(train, request.rows) if people else among(labels[train], request.labels)
-        past = among(labels[train], earlier.labels) | among(train, earlier.rows)
+        chosen = among(train, request.rows) if request.rows else among(labels, request.labels)
+        past = among(labels, earlier.labels) | among(train, earlier.rows)
         return train[chosen & ~past], train[~chosen & ~past]
 
     @property
-    def among(self) -> Tensor:
-        """For people: a random cover with their rows among it, all that is ever asked for."""
+    def cover(self) -> Tensor:
+        """For people: a random cover that holds their rows; no others are ever asked for alone."""
         return self._covers[0]
 
     @property
-    def apart(self) -> Tensor:
+    def other_cover(self) -> Tensor:
         """For people: another cover, of the same size and without them."""
         return self._covers[1]
 
     @cached_property
     def _covers(self) -> tuple[Tensor, Tensor]:
-        among, apart = draw_covers(
-            self.request.rows,
-            train=self.train,
-            labels=self.active.labels.cpu(),
-            earlier=self.earlier,
-            key=self.request.cover or self.request.key,
-            wanted=self.settings.cover,
-            batch=self.batch,
-        )
-        return among.to(self.active.device), apart.to(self.active.device)
+        cover, other = draw_covers(self)
+        return cover.to(self.active.device), other.to(self.active.device)
 
-    def tune(
+    def by_row(self, rows: Tensor, values: Tensor) -> Tensor:
+        """Return values [n, C] of rows in a table of all rows, 0 elsewhere."""
+        table = torch.zeros(len(self.active.labels), self.label_count, device=self.active.device)
+        table[rows] = values
+        return table
+
+    def use_optimisers(
         self,
         top: OptimiserSettings,
-        bottoms: OptimiserSettings,
+        bottoms: OptimiserSettings | None = None,
         *,
         steps: int = 0,
-        renew: float = 0.0,
+        reinitialise: float = 0.0,
     ) -> None:
-        """Have all models move with a fresh optimiser, after renewing the ends of the bottoms."""
+        """Have all models use a fresh optimiser; with the first call every party opens the request.
+
+        bottoms       settings of their optimisers; those of the top by default
+        reinitialise  share of each bottom's weights, from its end, that is drawn anew before
+        """
+        bottoms = bottoms or top
         self.steps = 0
-        self.active.lookout.renew()
+        self.active.monitor.restart()
         for half, learner in self.active.learners().items():
-            learner.tune(top if half == "top" else bottoms, steps)
-            if renew and half == "bottom":
-                learner.renew(renew)
+            learner.use_optimiser(top if half == "top" else bottoms, steps)
+            if reinitialise and half == "bottom":
+                learner.reinitialise(reinitialise)
         self.active.transport.ask(
-            Tune(
+            BeginRequest(
                 0,
                 request=self.request.id,
                 steps=steps,
@@ -200,72 +185,36 @@ class Work:
                 momentum=float(bottoms.momentum),
                 nesterov="yes" if bottoms.nesterov else "no",
                 weight_decay=float(bottoms.weight_decay),
-                renew=float(renew),
+                reinitialise=float(reinitialise),
                 optimiser=bottoms.optimiser,
             )
         )
 
-    def draft(
-        self,
-        rows: Tensor | None = None,
-        *,
-        noise: int = 0,
-        rule: DraftRule,
-        rate: float,
-        decay: float = 0.0,
-    ) -> Tensor:
-        """Have every party make inputs of its own; return where they stand in table `draft`."""
-        rows = torch.empty(0, dtype=torch.int64) if rows is None else rows
-        own = self.active.own
-        if own is not None:
-            try:
-                own.start_draft(rows, noise, rule=rule, rate=rate, decay=decay)
-            except CheckpointError as error:
-                raise ForgetError(f"The active party can make no inputs: {error}") from error
-        self.active.transport.ask(
-            Draft(0, self.request.id, rows, noise, rule, float(rate), float(decay))
-        )
-        first = len(self.active.labels)
-        return torch.arange(first, first + (len(rows) or noise), device=self.active.device)
-
-    def redraft(self, rows: Tensor, objective: Callable[[list[Tensor]], Tensor]) -> None:
-        """Move drafts, and no weights, one step."""
-        self.active.redraft(rows, self._count(), objective)
-
-    def weigh(
-        self,
-        rows: Tensor,
-        objective: Callable[[list[Tensor]], Tensor],
-        *,
-        into: str,
-        weight: float = 1.0,
-    ) -> None:
-        """Have all gather how much each of their weights matters to an objective."""
-        self.active.weigh(rows, self._count(), objective, into=into, weight=float(weight))
-
-    def rewrite(
+    def transform_weights(
         self,
         rule: Rule,
         *,
-        by: str = "",
-        against: str = "",
+        sum_name: str = "",
+        reference: str = "",
         threshold: float = 0.0,
         strength: float = 0.0,
         top: bool = True,
     ) -> None:
-        """Have all change their weights at once, the top too unless told otherwise."""
-        self.active.lookout.renew()
+        """Have all parties change their weights by a rule, the top too unless `top` is false."""
+        self.active.monitor.restart()
         for half, learner in self.active.learners().items():
             if top or half != "top":
-                learner.rewrite(rule, by, against, threshold, strength)
+                learner.transform_weights(rule, sum_name, reference, threshold, strength)
         self.active.transport.ask(
-            Rewrite(0, self.request.id, rule, by, against, float(threshold), float(strength))
+            TransformWeights(
+                0, self.request.id, rule, sum_name, reference, float(threshold), float(strength)
+            )
         )
 
     def learn(
         self,
         rows: Tensor,
-        objective: Callable[[Tensor], Callable[[list[Tensor]], Tensor]],
+        objective: Callable[[Tensor], Objective],
         *,
         epochs: int = 1,
         batch: int = 0,
@@ -289,42 +238,35 @@ class Work:
                     self.watch(done, total, f"{title} {epoch + 1}")
             self.expect_alive(loss=loss.item())
 
-    def cross_entropy(self, labels: Tensor) -> Callable[[Tensor], Callable[..., Tensor]]:
+    def cross_entropy(self, labels: Tensor) -> Callable[[Tensor], Objective]:
         """Return the objective CE(F(H), y) of a batch of rows, with these labels a row."""
         return lambda rows: lambda e: F.cross_entropy(self.active.apply_top(e), labels[rows])
 
-    def lesson(self, rows: Tensor) -> Callable[[list[Tensor]], Tensor]:
+    def training_loss(self, rows: Tensor) -> Objective:
         """Return the objective of training in the step that begins, mixed or balanced as it was."""
         active, step, labels = self.active, self.steps, self.active.labels[rows]
-        return lambda e: active.lesson.loss(active.apply_top, e, labels, step)[0]
+        return lambda e: active.training_loss.loss(active.apply_top, e, labels, step)[0]
 
-    def move_shots(self, objective: Callable[[list[Tensor]], Tensor]) -> Tensor:
+    def move(self, rows: Tensor, objective: Objective, *, mode: Mode, table: str) -> Tensor:
+        """Take one joint step."""
+        return self.active.move(rows, self.next_step(), objective, mode=mode, table=table)
+
+    def move_samples(self, objective: Objective) -> Tensor:
         """Take one joint step on all few-shot samples, normalisation frozen."""
-        rows, places = self.shots.sent()
+        rows, places = self.samples.sent()
         return self.move(
             rows,
             lambda embeddings: objective([values[places] for values in embeddings]),
             mode="frozen",
-            table=self.shots.table,
+            table=self.samples.table,
         )
 
-    def move(
-        self,
-        rows: Tensor,
-        objective: Callable[[list[Tensor]], Tensor],
-        *,
-        mode: Mode,
-        table: str,
-    ) -> Tensor:
-        """Take one joint step."""
-        return self.active.move(rows, self._count(), objective, mode=mode, table=table)
-
-    def take_back(self, saved: Snapshot) -> None:
+    def undo(self, saved: Snapshot) -> None:
         """Return every party to its state from before the request."""
         self.active.versions.load_snapshot(saved)
         self.active.transport.ask(Rollback(0, self.request.id))
 
-    def _count(self) -> int:
+    def next_step(self) -> int:
         """Return the number of the step that begins."""
         self.steps += 1
         self.total += 1
@@ -336,21 +278,26 @@ class Work:
         """Raise where the loss is no number or too few retained samples keep their label."""
         if math.isnan(loss):
             raise ForgetDiverged(
-                f"Forgetting diverged after step {self.steps} and was rolled back; lower the "
-                f"method's rates or strengths."
+                f"Forgetting diverged after step {self.steps} and was rolled back; {LOWER}"
             )
         if agreement < least and not self.settings.allow_collapse:
             raise ForgetError(
                 f"Forgetting destroys the rest: after step {self.steps} only {agreement:.0%} of "
                 f"the retained public samples keep their label; it was rolled back. "
-                f"{self.method.remedy}"
+                f"{self.method.remedy}",
+                code="collapsed",
             )
 
-    def without(self, logits: Tensor) -> Tensor:
+    def retained_softmax(self, logits: Tensor) -> Tensor:
         """Return the distribution with the forgotten labels masked and the rest renormalised."""
         masked = logits.clone()
-        masked[:, list(self.gone)] = -torch.inf
+        masked[:, list(self.forgotten_labels)] = -torch.inf
         return masked.softmax(1)
+
+
+def divergence(target: Tensor, logits: Tensor) -> Tensor:
+    """Return KL(target || softmax(logits)), the mean over rows, up to the target's entropy."""
+    return -(target * logits.log_softmax(1)).sum(1).mean()
 
 
 def adam(lr: float) -> OptimiserSettings:
@@ -358,8 +305,12 @@ def adam(lr: float) -> OptimiserSettings:
     return OptimiserSettings(optimiser="adam", lr=lr, weight_decay=0.0, schedule="constant")
 
 
-def steady(lr: float, momentum: float, weight_decay: float = 0.0) -> OptimiserSettings:
+def sgd(lr: float, momentum: float, weight_decay: float = 0.0) -> OptimiserSettings:
     """Return SGD at one rate over all steps."""
     return OptimiserSettings(
         lr=lr, momentum=momentum, weight_decay=weight_decay, schedule="constant"
     )
+
+
+#: Of models that are not to move.
+STILL = sgd(0.0, 0.0)

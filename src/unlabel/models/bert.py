@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from unlabel.config import TextSettings
 from unlabel.errors import ModelError, why
 from unlabel.models.pretrained import MISSING, SHAPE, Pretrained
-from unlabel.models.registry import BOTTOMS, BottomModel, Shape, need_texts
-from unlabel.models.texts import TextSettings
+from unlabel.models.registry import BOTTOMS, BottomModel, Shape, need_rank
 
 #: Width of the embeddings.
 WIDTH = 128
@@ -28,7 +28,7 @@ class Encoder(nn.Module):
     A stretch without any word has h = 0.
 
     encoder  of `transformers`, without what it would put on top
-    padding  the token that stands for nothing
+    padding  the padding token
     """
 
     def __init__(self, encoder: nn.Module, padding: int) -> None:
@@ -52,17 +52,18 @@ class Encoder(nn.Module):
 
 def encoder(text: TextSettings) -> tuple[Encoder, int]:
     """Return the encoder of the settings and the width of its states."""
-    found = Pretrained.open(text.weights) if text.weights else None
-    built = _library_model(_shape(text) if found is None else _first_layers(found, text.layers))
-    if found is not None:
-        _load(built, found)
-    width: int = built.config.hidden_size
-    return Encoder(built, found.padding if found else 0), width
+    if not text.weights:
+        return Encoder(_library_model(_shape(text)), padding=0), text.width
+    source = Pretrained.open(text.weights)
+    layers = min(text.layers, source.layers)
+    model = _library_model({**source.config, "num_hidden_layers": layers})
+    _load(model, source)
+    return Encoder(model, source.padding), source.width
 
 
 def bert(shape: Shape, text: TextSettings) -> nn.Module:
     """Build an encoder with tanh(W h + b) on top, or where it is frozen a head on its features."""
-    (length,) = need_texts("bert", shape)
+    (length,) = need_rank("bert", shape, 1)
     if text.frozen:
         return nn.Sequential(nn.Linear(length, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH))
     body, width = encoder(text)
@@ -82,10 +83,6 @@ def _shape(text: TextSettings) -> dict[str, Any]:
     }
 
 
-def _first_layers(found: Pretrained, layers: int) -> dict[str, Any]:
-    return {**found.config, "num_hidden_layers": min(layers, found.layers)}
-
-
 def _library_model(shape: dict[str, Any]) -> Any:
     try:
         from transformers import BertConfig, BertModel
@@ -95,10 +92,8 @@ def _library_model(shape: dict[str, Any]) -> Any:
     try:
         model = BertModel(BertConfig(**known, attn_implementation="sdpa"), add_pooling_layer=False)
     except Exception as error:  # of what its file says, the library raises anything
-        raise ModelError(
-            f"An encoder of this shape cannot be built ({why(error)}); check `model.text` and the "
-            f"{SHAPE} of the weights."
-        ) from error
+        wrong = f"An encoder of this shape cannot be built ({why(error)})"
+        raise ModelError(f"{wrong}; check `model.text` and the {SHAPE} of the weights.") from error
     return model.float()
 
 
@@ -110,16 +105,16 @@ KNOWN = (
 )
 
 
-def _load(model: nn.Module, found: Pretrained) -> None:
-    named, own = found.state(), model.state_dict()
-    for name, values in own.items():
+def _load(model: nn.Module, source: Pretrained) -> None:
+    named, expected = source.state(), model.state_dict()
+    for name, values in expected.items():
         if name not in named or named[name].shape != values.shape:
             got = list(named[name].shape) if name in named else "none"
             raise ModelError(
-                f"Encoder '{found.folder.name}': expected weights '{name}' of shape "
+                f"Encoder '{source.folder.name}': expected weights '{name}' of shape "
                 f"{list(values.shape)} but got {got}."
             )
-    model.load_state_dict({name: named[name] for name in own})
+    model.load_state_dict({name: named[name] for name in expected})
 
 
 @torch.no_grad()
@@ -143,6 +138,5 @@ def encode(tokens: Tensor, text: TextSettings, batch: int = 64) -> Tensor:
 
 
 BOTTOMS.add(
-    "bert",
-    BottomModel(bert, "fc4", "a BERT encoder, embeddings of 128; for texts", texts=True),
+    "bert", BottomModel(bert, "fc4", "a BERT encoder, embeddings of 128; for texts", texts=True)
 )

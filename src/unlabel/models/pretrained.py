@@ -50,22 +50,16 @@ class Pretrained:
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ModelError(f"Encoder '{weights}': '{path}' cannot be read ({why(error)}).") from (
-                error
-            )
+            wrong = f"Encoder '{weights}': '{path}' cannot be read ({why(error)})."
+            raise ModelError(wrong) from error
         kind = config.get("model_type") if isinstance(config, dict) else None
         if kind != "bert":
-            raise ModelError(
-                f"Encoder '{weights}' is of type '{kind}'; expected a BERT encoder, whose "
-                f"{SHAPE} says 'bert'."
-            )
+            raise ModelError(f"Encoder '{weights}' is of type '{kind}'; expected one of 'bert'.")
         for name in SIZES:
             size = config.get(name)
             if not isinstance(size, int) or size < 1:
-                raise ModelError(
-                    f"Encoder '{weights}': expected '{name}' in its {SHAPE} to be a whole number "
-                    f"from 1 but got {str(size)[:40]!r}; get the file again."
-                )
+                got = f"but got {str(size)[:40]!r}; get the file again"
+                raise ModelError(f"'{path}': expected '{name}' to be a number from 1 {got}.")
         return cls(folder, config)
 
     @property
@@ -85,15 +79,15 @@ class Pretrained:
 
     @property
     def padding(self) -> int:
-        """The token that stands for nothing."""
+        """The padding token."""
         named = self.config.get("pad_token_id")
         return named if isinstance(named, int) else 0
 
     def digest(self) -> str:
         """Return a fingerprint of the weights and of everything that decides what they compute."""
         files = [self.folder / name for name in (SHAPE, WEIGHTS, TOKENISER, WORDS, CAPITALS)]
-        found = [f"{path.name} {sha256(path.read_bytes())}" for path in files if path.is_file()]
-        return sha256("\n".join(found).encode())
+        digests = [f"{path.name} {sha256(path.read_bytes())}" for path in files if path.is_file()]
+        return sha256("\n".join(digests).encode())
 
     def tokens(self, texts: Sequence[str], length: int) -> Tensor:
         """Return [N, length] token numbers of texts, begun and ended as the encoder was taught."""
@@ -108,8 +102,8 @@ class Pretrained:
         tokeniser.enable_padding(pad_id=self.padding, length=length)
         tokens = torch.empty(len(texts), length, dtype=torch.int64)
         for first in range(0, len(texts), CHUNK):
-            found = tokeniser.encode_batch(list(texts[first : first + CHUNK]))
-            tokens[first : first + CHUNK] = torch.tensor([one.ids for one in found])
+            encoded = tokeniser.encode_batch(list(texts[first : first + CHUNK]))
+            tokens[first : first + CHUNK] = torch.tensor([text.ids for text in encoded])
         if len(tokens) and int(tokens.max()) >= self.vocabulary:
             raise ModelError(
                 f"Encoder '{self.folder.name}': its tokeniser gives token {int(tokens.max())} but "
@@ -127,33 +121,29 @@ class Pretrained:
         try:
             if whole.is_file():
                 return Tokenizer.from_file(str(whole))
-            known = {
-                word: number for number, word in enumerate(words.read_text("utf-8").splitlines())
-            }
-            return BertWordPieceTokenizer(known, lowercase=self._lowers())
+            lines = words.read_text("utf-8").splitlines()
+            known = {word: number for number, word in enumerate(lines)}
+            capitals = self.folder / CAPITALS
+            config = json.loads(capitals.read_text("utf-8")) if capitals.is_file() else {}
+            return BertWordPieceTokenizer(known, lowercase=bool(config.get("do_lower_case", True)))
         except Exception as error:  # the library raises its own
             raise ModelError(
                 f"Encoder '{self.folder.name}': its tokeniser cannot be read ({why(error)})."
             ) from error
-
-    def _lowers(self) -> bool:
-        path = self.folder / CAPITALS
-        known = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-        return bool(known.get("do_lower_case", True))
 
     def state(self) -> dict[str, Tensor]:
         """Return the weights by the names that `transformers` gives them in a bare encoder."""
         from safetensors.torch import load_file
 
         try:
-            found = load_file(self.folder / WEIGHTS)
+            tensors = load_file(self.folder / WEIGHTS)
         except Exception as error:  # safetensors raises its own
             raise ModelError(
                 f"Encoder '{self.folder.name}': {WEIGHTS} cannot be read ({why(error)})."
             ) from error
         named = {}
-        for name, values in found.items():
-            # Inside a model of some task the encoder goes by `bert`; the oldest files have the
+        for name, values in tensors.items():
+            # Inside a model of some task the encoder is called `bert`; the oldest files have the
             # normalisation's weights under the names of its paper.
             name = name.removeprefix("bert.").replace(".gamma", ".weight").replace(".beta", ".bias")
             named[name] = values.float()
@@ -166,26 +156,22 @@ def find_folder(weights: str) -> Path:
     The package is only looked up, never imported: no code of it runs.
     """
     folder = Path(weights).expanduser()
-    if _is_whole(folder):
-        return folder
-    if folder.is_dir():
-        raise ModelError(
-            f"Folder '{weights}' holds no whole encoder; expected {SHAPE}, {WEIGHTS} and "
-            f"{TOKENISER} or {WORDS}."
-        )
-    found = importlib.util.find_spec(weights) if weights.isidentifier() else None
-    if found is None:
-        raise ModelError(
-            f"There is no folder and no installed package '{weights}' of a pretrained encoder; "
-            f"check `weights`."
-        )
-    for root in found.submodule_search_locations or []:
-        for path in [Path(root), *sorted(path.parent for path in Path(root).rglob(SHAPE))]:
-            if _is_whole(path):
-                return path
+    candidates = [folder]
+    if not folder.is_dir():
+        package = importlib.util.find_spec(weights) if weights.isidentifier() else None
+        if package is None:
+            raise ModelError(
+                f"There is no folder and no installed package '{weights}' of a pretrained encoder; "
+                f"check `weights`."
+            )
+        for root in map(Path, package.submodule_search_locations or []):
+            candidates += [root, *sorted(path.parent for path in root.rglob(SHAPE))]
+    for candidate in candidates:
+        if _is_whole(candidate):
+            return candidate
     raise ModelError(
-        f"Package '{weights}' holds no encoder; expected a folder in it with {SHAPE}, {WEIGHTS} "
-        f"and {TOKENISER} or {WORDS}."
+        f"'{weights}' holds no whole encoder; expected a folder with {SHAPE}, {WEIGHTS} and "
+        f"{TOKENISER} or {WORDS}."
     )
 
 

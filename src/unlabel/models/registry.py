@@ -6,16 +6,18 @@ import copy
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from unlabel.config import ModelSettings, TextSettings
 from unlabel.errors import ModelError, SettingsError, unknown, why
-from unlabel.models.texts import TextSettings
 from unlabel.registry import Registry
 
 Shape = tuple[int, ...]
@@ -29,7 +31,7 @@ class BottomModel:
     top    the top model that goes with it unless the user names another
     about  one line for people
     texts  whether it reads texts; `build` is then given their settings too
-    bag    whether it weighs the words of a text, and their order is nothing to it
+    bag    whether it weighs the words of a text, and ignores their order
     """
 
     build: Callable[..., nn.Module]
@@ -39,8 +41,12 @@ class BottomModel:
     bag: bool = False
 
 
-BOTTOMS: Registry[BottomModel] = Registry("bottom model", package="unlabel.models")
-TOPS: Registry[Callable[[int, int], nn.Module]] = Registry("top model", package="unlabel.models")
+BOTTOMS: Registry[BottomModel] = Registry(
+    "bottom model", package="unlabel.models", plugins="unlabel.models"
+)
+TOPS: Registry[Callable[[int, int], nn.Module]] = Registry(
+    "top model", package="unlabel.models", plugins="unlabel.models"
+)
 
 
 def build_bottom(
@@ -49,33 +55,24 @@ def build_bottom(
     """Build a bottom model for rows of `shape`.
 
     `name` is a built-in name or `module:function`; the function may declare the parameters `shape`
-    and `text` (how texts are read), and its module lies in the folder `code` or in the working
-    folder.
-    The model must turn a batch [n, *shape] into embeddings [n, width].
+    and `text`, and its module lies in the folder `code` or in the working folder. The model must
+    turn a batch [n, *shape] into embeddings [n, width].
 
     >>> embedding_width(build_bottom("mlp", (7,)), (7,))
     32
     """
     text = text or TextSettings()
     if not text.length and not text.frozen and len(shape) == 1:
-        text = replace(text, length=shape[0])  # a model is told the length that was read
+        text = replace(text, length=shape[0])  # the length that was read
     if ":" in name:
         model = _of_user(name, code, shape=shape, text=text)
     else:
         known = BOTTOMS.get(name)
         model = known.build(shape, text) if known.texts else known.build(shape)
     try:
-        embedding_width(model, shape)
-    except ModelError as error:
-        raise ModelError(f"Bottom model '{name}' does not fit: {error}") from error
-    if not any(weights.requires_grad for weights in model.parameters()):
-        raise ModelError(
-            f"Bottom model '{name}' has no weights to train: it would send raw features."
-        )
-    try:
         rehearse(model, shape)
     except ModelError as error:
-        raise ModelError(f"Bottom model '{name}' cannot be trained: {error}") from error
+        raise ModelError(f"Bottom model '{name}' does not fit: {error}") from error
     return model
 
 
@@ -95,6 +92,11 @@ def default_top(bottom: str) -> str:
     return "linear" if ":" in bottom else BOTTOMS.get(bottom).top
 
 
+def top_of(settings: ModelSettings) -> str:
+    """Return the name of the top model: the one chosen, or the one that goes with the bottom."""
+    return settings.top or default_top(settings.bottom)
+
+
 def reads_bag(bottom: str, text: TextSettings) -> bool:
     """Return whether a bottom model weighs the words of texts, without regard to their order."""
     return ":" not in bottom and not text.frozen and BOTTOMS.get(bottom).bag
@@ -108,41 +110,44 @@ def describe_bottom(bottom: str, text: TextSettings) -> str:
     return f"{bottom} by weight" if reads_bag(bottom, text) else bottom
 
 
-def check_names(bottoms: list[str], top: str | None) -> None:
-    """Raise early, before any data is read, where a name means nothing."""
-    for bottom in bottoms:
-        if ":" not in bottom:
-            BOTTOMS.get(bottom)
-    if top is not None and ":" not in top:
-        TOPS.get(top)
-
-
 def embedding_width(bottom: nn.Module, shape: Shape) -> int:
     """Return the width of the embeddings a bottom gives for rows of `shape`.
 
     Two blank rows go through it once, with no effect on its state.
     """
     device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
-    modes = {part: part.training for part in bottom.modules()}
-    bottom.eval()
     try:
-        with torch.no_grad():
+        with predicting(bottom):
             out = bottom(torch.zeros(2, *shape, device=device))
     except Exception as error:
         raise ModelError(f"it fails on rows of shape {list(shape)} ({why(error)}).") from error
-    finally:
-        # Part by part: the owner may have frozen some of them.
-        for part, training in modes.items():
-            part.training = training
     if not isinstance(out, torch.Tensor) or out.dim() != 2 or out.shape[0] != 2:
         got = list(out.shape) if isinstance(out, torch.Tensor) else type(out).__name__
         raise ModelError(f"expected embeddings of shape [rows, width] for 2 rows but got {got}.")
     return out.shape[1]
 
 
+@contextmanager
+def predicting(model: nn.Module) -> Iterator[None]:
+    """Have a model predict, without gradients, and put each part back into its mode after.
+
+    Part by part: the owner may have frozen some of them.
+    """
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for part, training in modes.items():
+            part.training = training
+
+
 def rehearse(bottom: nn.Module, shape: Shape) -> None:
     """Train a copy on two blank rows, so that what cannot work fails before a run begins."""
     width = embedding_width(bottom, shape)
+    if not any(weights.requires_grad for weights in bottom.parameters()):
+        raise ModelError("it has no weights to train and would send raw features.")
     try:
         copied = copy.deepcopy(bottom).train()
         out = copied(torch.zeros(2, *shape))
@@ -160,14 +165,33 @@ def rehearse(bottom: nn.Module, shape: Shape) -> None:
         raise ModelError(f"its state '{strange[0]}' is not a tensor and could not be kept.")
 
 
-#: Functions and classes that were handed over as such, by the name under which a run keeps them.
-_GIVEN: dict[str, Callable[..., nn.Module]] = {}
+class Fitted(nn.Module):
+    """A part that is fitted once, before training, by its owner and on its owner's rows alone.
+
+    What is fitted lies in buffers, so that it is part of every checkpoint. There are no labels in
+    it, and nothing of other parties. Training again without some rows fits it again without them.
+    """
+
+    @abstractmethod
+    def fit(self, batches: Iterable[Tensor]) -> None:
+        """Fit to the training rows, batch by batch as the bottom model reads them."""
+
+
+def fit_parts(module: nn.Module, batches: Callable[[], Iterable[Tensor]]) -> None:
+    """Fit every part of a model that is to be fitted; rows are read only if there is one."""
+    for part in module.modules():
+        if isinstance(part, Fitted):
+            part.fit(batches())
+
+
+#: Functions and classes that were passed as such, by the name under which a run keeps them.
+_BY_NAME: dict[str, Callable[..., nn.Module]] = {}
 
 
 def name_of(model: Callable[..., nn.Module]) -> str:
     """Return the name, `module:function`, under which a run keeps a function or class.
 
-    In this process the name stands for what was handed over, also where no import would find it (a
+    In this process the name means what was passed, also where no import would find it (a
     notebook's cell); in another one for what an import finds.
     """
     if not callable(model) or isinstance(model, nn.Module):
@@ -177,31 +201,54 @@ def name_of(model: Callable[..., nn.Module]) -> str:
         )
     base = f"{getattr(model, '__module__', '__main__')}:{getattr(model, '__qualname__', 'model')}"
     name, number = base, 1
-    while _GIVEN.setdefault(name, model) is not model:
+    while _BY_NAME.setdefault(name, model) is not model:
         number += 1
         name = f"{base}#{number}"
     return name
 
 
 def bind(name: str, model: Callable[..., nn.Module]) -> None:
-    """Have a name that a run keeps stand for this function or class, in this process."""
+    """Make a name that a run keeps mean this function or class, in this process."""
     if ":" not in name:
         raise SettingsError(f"This run's model is the built-in '{name}'; leave `model` out.")
     name_of(model)  # is it one at all?
-    _GIVEN[name] = model
+    _BY_NAME[name] = model
+
+
+def model_settings(model: str | ModelSettings | Callable[..., nn.Module]) -> ModelSettings:
+    """Return settings from a name, a function or class that makes a bottom, or settings.
+
+    A name that means nothing is refused, before any data is read.
+    """
+    settings = model if isinstance(model, ModelSettings) else ModelSettings()
+    bottom = settings.bottom if isinstance(model, ModelSettings) else model
+    if not isinstance(bottom, str):
+        bottom = name_of(bottom)
+    settings = replace(settings, bottom=bottom)
+    check_models(settings)
+    return settings
+
+
+def check_models(settings: ModelSettings) -> None:
+    """Raise where a name of a model means nothing."""
+    for bottom in (settings.bottom, *settings.bottoms.values()):
+        if ":" not in bottom:
+            BOTTOMS.get(bottom)
+    if settings.top is not None and ":" not in settings.top:
+        TOPS.get(settings.top)
 
 
 def _of_user(name: str, code: Path | None, **offered: Any) -> nn.Module:
     """Call the user's `module:function` with those offered arguments that it declares."""
-    function = _GIVEN[name] if name in _GIVEN else _imported(name, code)
+    function = _BY_NAME[name] if name in _BY_NAME else _imported(name, code)
     used: dict[str, Any] = {}
     try:
         declared = inspect.signature(function).parameters
         used = {k: v for k, v in offered.items() if k in declared}
         model = function(**used)
     except Exception as error:
-        given = ", ".join(used) or "no arguments"
-        raise ModelError(f"Model '{name}' cannot be called with {given}: {why(error)}.") from error
+        passed = ", ".join(used) or "no arguments"
+        raise ModelError(f"Model '{name}' cannot be called with {passed}: {why(error)}.") from error
     if not isinstance(model, nn.Module):
         raise ModelError(
             f"Model '{name}' returned {type(model).__name__}; expected a torch.nn.Module."
@@ -225,11 +272,9 @@ def _imported(name: str, code: Path | None) -> Callable[..., Any]:
         ) from error
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
     if function_name not in known:
-        here = module_name != "__main__"
         hint = f"Model '{name}': {unknown('function', function_name, known)}"
-        raise ModelError(hint if here else _not_here(name))
-    found: Callable[..., Any] = getattr(module, function_name)
-    return found
+        raise ModelError(_not_here(name) if module_name == "__main__" else hint)
+    return cast("Callable[..., Any]", getattr(module, function_name))
 
 
 def _not_here(name: str) -> str:
@@ -240,19 +285,11 @@ def _not_here(name: str) -> str:
     )
 
 
-def need_texts(name: str, shape: Shape) -> Shape:
-    """Return `shape` if it can be one of texts, or say which models fit images."""
-    if len(shape) != 1:
+def need_rank(name: str, shape: Shape, rank: int) -> Shape:
+    """Return `shape` if it has the rank that a model reads, or say which model fits."""
+    if len(shape) != rank:
+        kind, other = ("texts", "convnet") if rank == 1 else ("images", "mlp")
         raise SettingsError(
-            f"Model '{name}' reads texts, but these rows have shape {list(shape)}; use 'convnet'."
-        )
-    return shape
-
-
-def need_image(name: str, shape: Shape) -> Shape:
-    """Return `shape` if it is one of images, or say which model fits a table."""
-    if len(shape) != 3:
-        raise SettingsError(
-            f"Model '{name}' reads images, but these rows have shape {list(shape)}; use 'mlp'."
+            f"Model '{name}' reads {kind}, but these rows have shape {list(shape)}; use '{other}'."
         )
     return shape

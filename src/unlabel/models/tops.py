@@ -5,15 +5,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
+from unlabel.config import Combine
 from unlabel.errors import ModelError, SettingsError, unknown, why
-from unlabel.models.registry import TOPS, build_top
-
-Combine = Literal["concat", "sum"]
+from unlabel.models.mlp import dense
+from unlabel.models.registry import TOPS, build_top, predicting
 
 #: What is added to the logit of a muted label.
 MUTED = -10_000.0
@@ -28,29 +28,13 @@ def linear(inputs: int, labels: int) -> nn.Module:
 @TOPS.register("fc3")
 def fc3(inputs: int, labels: int) -> nn.Module:
     """Build three fully connected layers with dropout, as in VGG."""
-    return nn.Sequential(
-        nn.Linear(inputs, 512),
-        nn.ReLU(),
-        nn.Dropout(0.5),
-        nn.Linear(512, 512),
-        nn.ReLU(),
-        nn.Dropout(0.5),
-        nn.Linear(512, labels),
-    )
+    return dense(inputs, 512, 512, labels, dropout=0.5)
 
 
 @TOPS.register("fc4")
 def fc4(inputs: int, labels: int) -> nn.Module:
     """Build four fully connected layers, each narrower than the one before."""
-    return nn.Sequential(
-        nn.Linear(inputs, 256),
-        nn.ReLU(),
-        nn.Linear(256, 128),
-        nn.ReLU(),
-        nn.Linear(128, 64),
-        nn.ReLU(),
-        nn.Linear(64, labels),
-    )
+    return dense(inputs, 256, 128, 64, labels)
 
 
 class Top(nn.Module):
@@ -138,24 +122,21 @@ def last_layer(top: nn.Module, widths: Sequence[int]) -> nn.Linear | None:
     It is found by looking at what layers give for embeddings of these widths, since a model may
     name its layers in any order.
     """
-    given: list[tuple[nn.Linear, Tensor]] = []
+    outputs: list[tuple[nn.Linear, Tensor]] = []
     hooks = [
-        part.register_forward_hook(lambda layer, _, out: given.append((layer, out)))
+        part.register_forward_hook(lambda layer, _, out: outputs.append((layer, out)))
         for part in top.modules()
         if isinstance(part, nn.Linear)
     ]
     like = next(top.parameters())
-    modes = {part: part.training for part in top.modules()}
     try:
-        with torch.no_grad():
-            logits = top.eval()([like.new_ones(2, width) for width in widths])
+        with predicting(top):
+            logits = top([like.new_ones(2, width) for width in widths])
     finally:
-        for part, training in modes.items():
-            part.training = training
         for hook in hooks:
             hook.remove()
     muted = top.muted if isinstance(top, Top) else torch.zeros_like(logits[0])
-    for layer, out in reversed(given):
+    for layer, out in reversed(outputs):
         if out.shape == logits.shape and torch.equal(out + muted, logits):
             return layer
     return None

@@ -8,10 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unlabel.models.fitting import Fitted
+from unlabel.config import TextSettings
 from unlabel.models.pretrained import Pretrained
-from unlabel.models.registry import BOTTOMS, BottomModel, Shape, need_texts
-from unlabel.models.texts import TextSettings
+from unlabel.models.registry import BOTTOMS, BottomModel, Fitted, Shape, need_rank
 
 #: Width of a word's vector, and of the embeddings.
 WIDTH = 64
@@ -50,12 +49,12 @@ class Bag(Fitted):
 
     @torch.no_grad()
     def fit(self, batches: Iterable[Tensor]) -> None:
-        """Count in how many rows each token stands, and weigh it by that."""
+        """Count in how many rows each token is, and weigh it by that."""
         rows, held = 0, torch.zeros_like(self.weights)
         for x in batches:
             tokens = x.long().sort(1).values
-            again = F.pad(tokens[:, 1:] == tokens[:, :-1], (1, 0))
-            held += tokens[~again].bincount(minlength=len(held))
+            repeated = F.pad(tokens[:, 1:] == tokens[:, :-1], (1, 0))
+            held += tokens[~repeated].bincount(minlength=len(held))
             rows += len(tokens)
         held[self.padding] = 0
         weights = 1 + torch.log((1 + rows) / (1 + held))
@@ -78,11 +77,13 @@ class Bag(Fitted):
 
 def words(shape: Shape, text: TextSettings) -> nn.Module:
     """Build a weighed bag of words, or where an encoder is frozen two layers on its features."""
-    (width,) = need_texts("words", shape)
+    (width,) = need_rank("words", shape, 1)
     if text.frozen:
         return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH))
-    found = Pretrained.open(text.weights) if text.weights else None
-    return Bag(found.vocabulary, found.padding) if found else Bag(text.vocabulary, 0)
+    if not text.weights:
+        return Bag(text.vocabulary, padding=0)
+    encoder = Pretrained.open(text.weights)
+    return Bag(encoder.vocabulary, encoder.padding)
 
 
 BOTTOMS.add(

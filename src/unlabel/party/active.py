@@ -5,41 +5,44 @@ from __future__ import annotations
 import copy
 import math
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from unlabel.config import MonitorSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import NOT_FINITE, ModelError, TrainingDiverged, WireError
 from unlabel.models import embedding_width
 from unlabel.models.tops import last_layer
-from unlabel.party.bottom import Bottom
+from unlabel.party.bottom import SYNTHETIC, Bottom
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.draft import DRAFT
 from unlabel.party.history import SMALL
-from unlabel.party.lateness import Lateness
 from unlabel.party.learner import Learner
-from unlabel.party.lesson import MIXING, Lesson
-from unlabel.party.lookout import Lookout, WatchSettings
+from unlabel.party.monitor import AnomalyMonitor
 from unlabel.party.protocols import Filter, Filters
 from unlabel.party.randomness import Stream, own_randomness
+from unlabel.party.training_loss import MIXING, TrainingLoss
 from unlabel.party.versions import Versions
 from unlabel.wire import (
+    AccumulateFisher,
+    AccumulateUpdates,
     Embed,
     Embeddings,
     Gradients,
     Message,
     Mode,
     Prepare,
-    Track,
     Transport,
-    Weigh,
 )
 
 #: Rows that are predicted at a time, where every party serves so many.
 PREDICTED_ROWS = 1024
+
+#: A loss of the embeddings of some rows, one tensor a party with the active party's first. It may
+#: do with them what it likes under autograd: each party gets the exact gradient for its own rows.
+Objective = Callable[[list[Tensor]], Tensor]
 
 
 class ActiveParty:
@@ -48,8 +51,8 @@ class ActiveParty:
     One training step, with H_k the embeddings of party k and F the top model:
     ask all for H_k, loss = CE(F(H_0, .., H_K), y), step the top, send each party d loss / d H_k.
 
-    held  embeddings that were made here, by table: one tensor a party, the own first. Nobody is
-          asked for them, and a step on them moves the top alone.
+    local_embeddings  of tables that were made here: one tensor a party, that of this one first.
+                      Nobody is asked for them, and a step on them moves the top alone.
     """
 
     def __init__(
@@ -59,32 +62,26 @@ class ActiveParty:
         top: Learner,
         widths: Sequence[int],
         transport: Transport,
-        own: Bottom | None = None,
+        bottom: Bottom | None = None,
         store: CheckpointStore | None = None,
         filters: Sequence[Filter] = (),
         filter_seed: int | None = None,
         most_rows: int = PREDICTED_ROWS,
-        watch: WatchSettings | None = None,
-        lesson: Lesson | None = None,
-        lateness: Lateness | None = None,
+        monitor: MonitorSettings | None = None,
+        training_loss: TrainingLoss | None = None,
     ) -> None:
         self.labels = labels.to(top.place.device)
         self.top = top
         self.widths = tuple(widths)
         self.transport = transport
-        self.own = own
+        self.bottom = bottom
         self.versions = Versions(self, store)
         self.filters = Filters(ACTIVE, tuple(filters), filter_seed)
         self.most_rows = most_rows
-        self.lesson = lesson or Lesson(Stream(0, MIXING))
-        self.lateness = lateness or Lateness()
-        self.held: dict[str, list[Tensor]] = {}
-        self.lookout = Lookout(
-            watch or WatchSettings(mode="none"),
-            transport.parties,
-            rows=len(labels),
-            device=self.device,
-        )
+        self.training_loss = training_loss or TrainingLoss(Stream(0, MIXING))
+        self.local_embeddings: dict[str, list[Tensor]] = {}
+        watched = monitor or MonitorSettings(mode="none")
+        self.monitor = AnomalyMonitor(watched, self.parties, rows=len(labels), device=self.device)
 
     @property
     def parties(self) -> Sequence[str]:
@@ -96,51 +93,42 @@ class ActiveParty:
         """Where the top model computes."""
         return self.top.place.device
 
-    def holding(self, table: str, embeddings: Sequence[Tensor]) -> ActiveParty:
-        """Return this party, with its very models and partners, beside embeddings made here."""
+    def learners(self) -> dict[str, Learner]:
+        """Return the active party's own models: the top, and its bottom if it has one."""
+        return {"top": self.top, **({"bottom": self.bottom} if self.bottom is not None else {})}
+
+    def with_embeddings(self, table: str, embeddings: Sequence[Tensor]) -> ActiveParty:
+        """Return this party, with the same models and partners, and a table of embeddings."""
         other = copy.copy(self)
-        made = [part.to(self.device, torch.float32) for part in embeddings]
-        other.held = {**self.held, table: made}
-        other.versions = self.versions.of(other)
+        local = [part.to(self.device, torch.float32) for part in embeddings]
+        other.local_embeddings = {**self.local_embeddings, table: local}
+        other.versions = Versions(other, self.versions.kept)
         return other
 
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Announce a training to all parties."""
-        self.lateness.clear()
         self.top.announce(steps)
-        if self.own is not None:
-            self.own.prepare(rows, steps)
+        if self.bottom is not None:
+            self.bottom.prepare(rows, steps)
         self.transport.ask(Prepare(0, rows, steps))
-        self.lookout.renew()
-        self.probe(rows)
+        self.monitor.restart()
+        self._probe(rows)
 
     @torch.no_grad()
-    def probe(self, rows: Tensor) -> None:
+    def _probe(self, rows: Tensor) -> None:
         """Ask for some rows twice, in two orders, and compare the answers: they must agree."""
-        count = min(self.lookout.settings.probe, len(rows), self.most_rows)
-        if not self.lookout.is_on or count < SMALL:
+        count = min(self.monitor.settings.probe, len(rows), self.most_rows)
+        if not self.monitor.is_on or count < SMALL:
             return
         draw = torch.Generator().manual_seed(secrets.randbits(63))
-        picked = rows[torch.randperm(len(rows), generator=draw)[:count].to(rows.device)]
+        sample = rows[torch.randperm(len(rows), generator=draw)[:count].to(rows.device)]
         order = torch.randperm(count, generator=draw)
-        asked = {}
-        for number, some in enumerate((picked, picked[order.to(rows.device)])):
-            received = self._received(some, table="main", mode="predict", step=number)
-            self._check_finite(received)
-            asked[number] = received
-        first = {party: values[order.to(values.device)] for party, values in asked[0].items()}
-        self.lookout.compare(first, asked[1])
-
-    def track(self, into: str) -> None:
-        """Have all add what the next step changes to a sum of theirs."""
-        for learner in self.learners().values():
-            learner.track(into)
-        self.transport.ask(Track(0, into))
-
-    def ask_ahead(self, batches: Sequence[Tensor], step: int) -> None:
-        """Ask parties that may be late for the batches of this step and the next ones."""
-        coming = batches[: self.lateness.late + 1]
-        self.lateness.ask_ahead(self.transport, enumerate(coming, step))
+        answers = []
+        for number, some in enumerate((sample, sample[order.to(rows.device)])):
+            answers.append(self._received(some, table="main", mode="predict", step=number))
+            self._check_finite(answers[-1])
+        first = {party: values[order.to(values.device)] for party, values in answers[0].items()}
+        self.monitor.compare(first, answers[1])
 
     def step(self, rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Take one training step; return the loss and the number of correct rows, unread."""
@@ -148,7 +136,7 @@ class ActiveParty:
         correct = torch.zeros((), dtype=torch.int64, device=self.device)
 
         def cross_entropy(embeddings: list[Tensor]) -> Tensor:
-            loss, right = self.lesson.loss(self.apply_top, embeddings, target, step)
+            loss, right = self.training_loss.loss(self.apply_top, embeddings, target, step)
             correct.copy_(right)
             return loss
 
@@ -162,71 +150,68 @@ class ActiveParty:
 
     def last_layer(self) -> nn.Linear | None:
         """Return the linear layer of the top that gives the logits, if there is one."""
-        own = self.own
-        first = [embedding_width(own.module, own.tables["main"].shape)] if own else []
+        bottom = self.bottom
+        first = [embedding_width(bottom.module, bottom.tables["main"].shape)] if bottom else []
         return last_layer(self.top.module, [*first, *self.widths])
 
     def move(
         self,
         rows: Tensor,
         step: int,
-        objective: Callable[[list[Tensor]], Tensor],
+        objective: Objective,
         *,
         mode: Mode = "train",
         table: str = "main",
     ) -> Tensor:
-        """Move all models one step against the gradient of an objective; return its value.
-
-        The objective is given the embeddings of the rows, one tensor a party with the active
-        party's own first, and may do with them what it likes under autograd: each party gets
-        the exact gradient for its own rows.
-        """
-        loss, own, gradients = self._backward(rows, step, objective, mode=mode, table=table)
+        """Move all models one step against the gradient of an objective; return its value."""
+        loss, local, gradients = self._backward(rows, step, objective, mode=mode, table=table)
         self.top.descend(step)
-        if table in self.held:
+        if table in self.local_embeddings:
             return loss
-        if self.own is not None and own is not None:
-            self.own.learn(*own, step)
-        self._tell(gradients)
+        if self.bottom is not None and local is not None:
+            self.bottom.learn(*local, step)
+        self._send(gradients)
         return loss
 
-    def weigh(
+    def accumulate_fisher(
         self,
         rows: Tensor,
         step: int,
-        objective: Callable[[list[Tensor]], Tensor],
+        objective: Objective,
         *,
-        into: str,
+        sum_name: str,
         weight: float,
         table: str = "main",
     ) -> None:
-        """Have all add the squared gradients of an objective to a sum of theirs; nothing moves."""
-        _, own, gradients = self._backward(rows, step, objective, mode="frozen", table=table)
-        self.top.weigh(into, weight)
-        if self.own is not None and own is not None:
-            self.own.consider(*own, into, weight)
-        self._tell({p: Weigh(step, g.values, into, weight) for p, g in gradients.items()})
+        """Have all add the squared gradients of an objective to a sum; no weight moves."""
+        _, local, gradients = self._backward(rows, step, objective, mode="frozen", table=table)
+        self.top.accumulate_fisher(sum_name, weight)
+        if self.bottom is not None and local is not None:
+            local[0].backward(local[1])
+            self.bottom.accumulate_fisher(sum_name, weight)
+        values = {party: message.values for party, message in gradients.items()}
+        self._send({p: AccumulateFisher(step, v, sum_name, weight) for p, v in values.items()})
 
-    def redraft(self, rows: Tensor, step: int, objective: Callable[[list[Tensor]], Tensor]) -> None:
-        """Move the parties' drafts, and no weights, against the gradient of an objective."""
-        _, own, gradients = self._backward(rows, step, objective, mode="inputs", table=DRAFT)
+    def accumulate_updates(self, sum_name: str) -> None:
+        """Have all add what the next step changes to a sum."""
+        for learner in self.learners().values():
+            learner.accumulate_updates(sum_name)
+        self.transport.ask(AccumulateUpdates(0, sum_name))
+
+    def move_inputs(self, rows: Tensor, step: int, objective: Objective) -> None:
+        """Move the parties' synthetic inputs, and no weights, against an objective's gradient."""
+        _, local, gradients = self._backward(rows, step, objective, mode="inputs", table=SYNTHETIC)
         self.top.clear()
-        if self.own is not None and own is not None:
-            self.own.redraft(*own)
-        self._tell(gradients)
+        if self.bottom is not None and local is not None:
+            self.bottom.move_inputs(*local)
+        self._send(gradients)
 
     def _backward(
-        self,
-        rows: Tensor,
-        step: int,
-        objective: Callable[[list[Tensor]], Tensor],
-        *,
-        mode: Mode,
-        table: str,
+        self, rows: Tensor, step: int, objective: Objective, *, mode: Mode, table: str
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None, dict[str, Gradients]]:
-        """Return an objective, and its gradients for the own embeddings and for the parties'."""
-        own, received = self._embeddings(rows, table=table, mode=mode, step=step)
-        roots = [values.detach().requires_grad_() for values in own]
+        """Return an objective's value, this party's embeddings and gradients, and the others'."""
+        local, received = self._embeddings(rows, table=table, mode=mode, step=step)
+        roots = [values.detach().requires_grad_() for values in local]
         leaves = [values.requires_grad_() for values in received.values()]
         self.top.begin(mode, step)
         loss = objective([*roots, *leaves])
@@ -241,57 +226,55 @@ class ActiveParty:
             party: Gradients(step, cast(Tensor, leaf.grad))
             for party, leaf in zip(received, leaves, strict=True)
         }
-        carried = (own[0], cast(Tensor, roots[0].grad)) if own else None
+        carried = (local[0], cast(Tensor, roots[0].grad)) if local else None
         return loss.detach(), carried, gradients
 
-    def _tell(self, messages: Mapping[str, Message]) -> None:
+    def _send(self, messages: Mapping[str, Message]) -> None:
         """Send each party its gradients, as the filters leave them."""
-        self.lateness.sent(messages)
         self.transport.tell({party: self.filters(m, party) for party, m in messages.items()})
 
     @torch.no_grad()
-    def embeddings(
-        self, rows: Tensor, *, table: str = "main", most: int = PREDICTED_ROWS
-    ) -> list[Tensor]:
+    def embeddings(self, rows: Tensor, *, table: str = "main") -> list[Tensor]:
         """Return the embeddings of rows as they are predicted from, one tensor a party."""
-        found: list[list[Tensor]] = []
         with own_randomness(self.device):
-            for number, piece in enumerate(rows.split(min(most, self.most_rows))):
-                own, received = self._embeddings(piece, table=table, mode="predict", step=number)
-                self._check_finite(received)
-                found.append([*own, *received.values()])
-        return [torch.cat(parts) for parts in zip(*found, strict=True)]
+            pieces = [parts for _, parts in self._predicted(rows, table)]
+        return [torch.cat(parts) for parts in zip(*pieces, strict=True)]
 
     @torch.no_grad()
     def logits(self, rows: Tensor, *, table: str = "main") -> Tensor:
         """Return the logits of rows, in the order given, in requests that every party serves."""
-        found = []
+        logits = []
         with own_randomness(self.device):
-            for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows))):
-                own, received = self._embeddings(piece, table=table, mode="predict", step=number)
-                self._check_finite(received)
+            for number, parts in self._predicted(rows, table):
                 self.top.begin("predict", number)
-                found.append(self.apply_top([*own, *received.values()]))
-        return torch.cat(found)
+                logits.append(self.apply_top(parts))
+        return torch.cat(logits)
+
+    def _predicted(self, rows: Tensor, table: str) -> Iterator[tuple[int, list[Tensor]]]:
+        """Yield the embeddings of rows, piece by piece, with the number of the piece."""
+        for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows))):
+            local, received = self._embeddings(piece, table=table, mode="predict", step=number)
+            self._check_finite(received)
+            yield number, [*local, *received.values()]
 
     def _embeddings(
         self, rows: Tensor, *, table: str, mode: Mode, step: int
     ) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """Return the own embeddings (with their graph) and those received (without)."""
-        if table in self.held:
-            found = [part[rows] for part in self.held[table]]
-            first = 0 if self.own is None else 1
-            return found[:first], dict(zip(self.parties, found[first:], strict=True))
-        own = []
-        if self.own is not None:
-            own = [self.own.embed(rows, table=table, mode=mode, step=step)]
+        """Return this party's embeddings (with their graph) and those received (without)."""
+        if table in self.local_embeddings:
+            parts = [part[rows] for part in self.local_embeddings[table]]
+            first = 0 if self.bottom is None else 1
+            return parts[:first], dict(zip(self.parties, parts[first:], strict=True))
+        local = []
+        if self.bottom is not None:
+            local = [self.bottom.embed(rows, table=table, mode=mode, step=step)]
         received = self._received(rows, table=table, mode=mode, step=step)
-        self.lookout.look(received, rows, mode=mode, table=table, step=step)
-        return own, received
+        self.monitor.look(received, rows, mode=mode, table=table, step=step)
+        return local, received
 
     def _received(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> dict[str, Tensor]:
         """Ask all parties for embeddings; return those that are what was asked for."""
-        answers = self.lateness.ask(self.transport, Embed(step, rows, mode, table))
+        answers = self.transport.ask(Embed(step, rows, mode, table))
         received = {}
         for (party, answer), width in zip(answers.items(), self.widths, strict=True):
             if not isinstance(answer, Embeddings) or answer.values.shape != (len(rows), width):
@@ -304,13 +287,9 @@ class ActiveParty:
         return received
 
     def _check_finite(self, received: dict[str, Tensor]) -> None:
-        self.lookout.settle()  # what a device noted is read where a wait costs little
+        self.monitor.flush_checks()  # what a device noted is read where a wait costs little
         for party, values in received.items():
             if not torch.isfinite(values).all():
                 raise WireError(
                     f"Party '{party}' sent embeddings that are not finite numbers.", code=NOT_FINITE
                 )
-
-    def learners(self) -> dict[str, Learner]:
-        """Return the active party's own models: the top, and its bottom if it has one."""
-        return {"top": self.top, **({"bottom": self.own} if self.own is not None else {})}

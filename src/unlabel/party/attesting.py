@@ -1,12 +1,7 @@
 """What a party states about a committed request, from its own files and under its own signature.
 
-    {"what": "unlabel attestation 1", "party": "..", "request": "..", "commitment": "..",
-     "committed": "2026-..", "version": 8, "weights": {"before": "..", "after": ".."},
-     "purge": {"attested_by": "..", "version": 8, "at": "2026-.."} or null,
-     "ledger": "..", "software": "unlabel 0.3.0", "signed": "2026-.."}
-
-Nothing in it depends on what was forgotten but the commitment, which tells nobody the label: a
-party is asked in the same way, and answers in the same way, whatever the request is about.
+Of what was forgotten an attestation holds the commitment alone, which tells nobody the label:
+questions and answers are alike whatever the request is about (docs/certificate.md).
 """
 
 from __future__ import annotations
@@ -15,12 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from unlabel._version import __version__
-from unlabel.errors import CheckpointError, PartyRefused, RunError, refusal_of
+from unlabel.errors import CheckpointError, PartyRefused
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger, LedgerEntry
 from unlabel.party.passive import PassiveParty
 from unlabel.party.protocols import handles
-from unlabel.party.serving import not_written, store_of
 from unlabel.signing import Signer, canonical, is_hex
 from unlabel.wire import Attest, Attestation, Message
 from unlabel.wire.messages import MAX_TEXT
@@ -33,20 +27,11 @@ DIGEST = 64
 @handles(Attest)
 def attest(party: PassiveParty, message: Attest) -> Message:
     """Sign what the party's own files say of a request."""
-    store = store_of(party)
-    try:
-        part = canonical(attestation(store, Ledger(store.home), message.request))
-        if len(part) > MAX_TEXT:
-            raise PartyRefused(
-                "its name is too long for an attestation to fit into a message.", "refused"
-            )
-        signer = Signer(store.home)
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    except RunError as error:
-        if error.__cause__ is not None and isinstance(error.__cause__, OSError):
-            raise not_written(error) from error
-        raise PartyRefused(str(error), refusal_of(error)) from error
+    store = party.required_store()
+    part = canonical(attestation(store, Ledger(store.home), message.request))
+    if len(part) > MAX_TEXT:
+        raise PartyRefused("its name is too long for an attestation to fit into a message.")
+    signer = Signer(store.home)
     return Attestation(message.step, part.decode(), signer.public, signer.sign(part))
 
 
@@ -79,12 +64,11 @@ def attestation(store: CheckpointStore, ledger: Ledger, request: str) -> dict[st
 def change_of(store: CheckpointStore, line: LedgerEntry) -> tuple[int | None, object, object]:
     """Return the version a commit made, and the digests of the weights before and after.
 
-    The ledger's line knows them for good. Where it does not, the version's own manifest does, as
-    long as the party keeps the version.
+    The ledger notes them; where it does not, the version's own manifest does, while it is kept.
     """
-    kept, version = line.note.get("weights"), line.note.get("version")
-    if isinstance(kept, list) and len(kept) == 2 and isinstance(version, int):
-        return version, kept[0], kept[1]
+    digests, version = line.note.get("weights"), line.note.get("version")
+    if isinstance(digests, list) and len(digests) == 2 and isinstance(version, int):
+        return version, digests[0], digests[1]
     for number in store.versions():
         if store.facts(number).get("request") == line.request:
             before, after = store.change(number)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
+from unlabel.config import OptimiserSettings
 from unlabel.data import Features, Scaling
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
-from unlabel.models.fitting import fit_parts
-from unlabel.party.draft import DRAFT, Drafted
+from unlabel.models.registry import fit_parts
 from unlabel.party.graphs import Replay
-from unlabel.party.lateness import Foresight
 from unlabel.party.learner import Learner, Place
-from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
-from unlabel.wire import DraftRule, Mode
+from unlabel.wire import InputRule, Mode
 
+#: The table of synthetic inputs: the party's own rows come first in it, then what it made.
+SYNTHETIC = "synthetic"
 #: Shapes of batch that have a graph of their own, a mode.
 SHAPES = 6
 #: Rows that are read at a time where a model is fitted to all of them.
@@ -26,13 +28,36 @@ WORDS = (
     "its rows are the words of texts, which no gradient moves; choose a method that makes no "
     "inputs of its own, or train on a frozen encoder (`model.text.frozen`)."
 )
-UNPREPARED = "nothing was prepared or restored yet."
 
 
 def fingerprint(features: Features) -> str:
     """Return the SHA-256 of features: their shape, then every value in the order of the rows."""
     values = features.values.cpu().contiguous()
     return sha256(str(tuple(values.shape)).encode() + values.numpy().tobytes())
+
+
+class MovableInputs:
+    """Inputs a party made, which gradients move.
+
+    With g the gradient, plus that of decay x mean squared norm: sign takes x - rate unit sign(g).
+    """
+
+    def __init__(
+        self, values: Tensor, *, rule: InputRule, rate: float, decay: float, unit: Tensor
+    ) -> None:
+        self.values = values.detach().clone().requires_grad_()
+        self._rate, self._decay, self._unit = rate, decay, unit
+        self._adam = torch.optim.Adam([self.values], lr=rate) if rule == "adam" else None
+
+    @torch.no_grad()
+    def move(self, gradients: Tensor) -> None:
+        """Move the inputs against gradients."""
+        towards = gradients + 2 * self._decay * self.values / len(self.values)
+        if self._adam is None:
+            self.values -= self._rate * self._unit * towards.sign()
+        else:
+            self.values.grad = towards
+            self._adam.step()
 
 
 class Bottom(Learner):
@@ -49,13 +74,11 @@ class Bottom(Learner):
         *,
         stream: Stream,
         place: Place,
-        foresee: bool = False,
     ) -> None:
         super().__init__(module, settings, stream=stream, place=place)
-        self._foresight = Foresight(self.module, foresee=foresee)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
-        self._draft: Drafted | None = None
+        self._synthetic: MovableInputs | None = None
         self._digest: str | None = None
         # All parties crop by one stream, so that the parts of an image move together.
         self._crops = Stream(stream.seed, "crops")
@@ -65,10 +88,7 @@ class Bottom(Learner):
         self._replays = {mode: Replay(self.module, SHAPES) for mode in modes}
 
     def add_table(self, name: str, features: Features) -> None:
-        """Add rows that are no part of training, for example new people to predict.
-
-        As `main`, take other rows to train on: those that all parties turned out to share.
-        """
+        """Add rows, such as new people to predict, or replace those to train on (`main`)."""
         self.tables[name] = features.to(self.place.device)
         if name == "main":
             self._digest = None
@@ -83,19 +103,21 @@ class Bottom(Learner):
         """Fit scaling and model to the training rows, for a training of so many steps."""
         self.announce(steps)
         self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
-        fit_parts(self.module, lambda: (self._plain(piece) for piece in rows.split(PIECE)))
 
-    def _plain(self, rows: Tensor) -> Tensor:
-        return self._read(rows, "main", augment=False, step=0)
+        def read() -> Iterator[Tensor]:
+            for piece in rows.split(PIECE):
+                yield self._read(piece, "main", augment=False, step=0)
+
+        fit_parts(self.module, read)
 
     def count(self, table: str) -> int:
-        """Return how many rows a table has, 0 for one that is not there; drafts follow the main."""
-        if table == DRAFT:
-            return len(self.tables["main"]) + len(self._draft.values) if self._draft else 0
+        """Return how many rows a table has, 0 for one that is not there."""
+        if table == SYNTHETIC:
+            return len(self.tables["main"]) + len(self._synthetic.values) if self._synthetic else 0
         return len(self.tables[table]) if table in self.tables else 0
 
-    def start_draft(
-        self, rows: Tensor, count: int, *, rule: DraftRule, rate: float, decay: float
+    def make_inputs(
+        self, rows: Tensor, count: int, *, rule: InputRule, rate: float, decay: float
     ) -> None:
         """Make inputs that can be moved: copies of rows, or noise where there are none."""
         main, scaling = self.tables["main"], self._scaled()
@@ -109,62 +131,47 @@ class Bottom(Learner):
         unit = torch.ones((), device=self.place.device)
         if not main.values.is_floating_point():  # the range of a pixel, as the model reads it
             unit = (torch.iinfo(main.values.dtype).max / scaling.std).float()
-        self._draft = Drafted(values, rule=rule, rate=rate, decay=decay, unit=unit)
+        self._synthetic = MovableInputs(values, rule=rule, rate=rate, decay=decay, unit=unit)
 
     def learn(self, embeddings: Tensor, gradients: Tensor, step: int) -> None:
         """Carry gradients of embeddings back into the weights, and move those."""
         embeddings.backward(gradients)
-        self._foresight.note(moved=False)
         self.descend(step)
-        self._foresight.note(moved=True)
 
-    def consider(self, embeddings: Tensor, gradients: Tensor, into: str, weight: float) -> None:
-        """Carry gradients of embeddings back into the weights, and add their squares to a sum."""
-        embeddings.backward(gradients)
-        self.weigh(into, weight)
-
-    def redraft(self, embeddings: Tensor, gradients: Tensor) -> None:
-        """Carry gradients of embeddings back into the draft, and move that."""
-        if self._draft is None:
-            raise CheckpointError("it has no draft.", code="wrong-request")
-        (found,) = torch.autograd.grad(embeddings, [self._draft.values], gradients)
-        self._draft.move(found)
+    def move_inputs(self, embeddings: Tensor, gradients: Tensor) -> None:
+        """Carry gradients of embeddings back into the synthetic inputs, and move those."""
+        if self._synthetic is None:
+            raise CheckpointError("it has no synthetic inputs.", code="wrong-request")
+        (of_inputs,) = torch.autograd.grad(embeddings, [self._synthetic.values], gradients)
+        self._synthetic.move(of_inputs)
 
     def _scaled(self) -> Scaling:
         if self.scaling is None:
-            raise CheckpointError(UNPREPARED, code="wrong-request")
+            raise CheckpointError("nothing was prepared or restored yet.", code="wrong-request")
         return self.scaling
 
     def _read(self, rows: Tensor, table: str, *, augment: bool, step: int) -> Tensor:
         """Return rows as the model reads them: scaled, in training cropped."""
-        held = self.tables["main" if table == DRAFT else table]
-        if augment and held.augment != "none":
+        features = self.tables["main" if table == SYNTHETIC else table]
+        if augment and features.augment != "none":
             self._crops.start(step, self.place.device)
-        if table != DRAFT or self._draft is None:
-            return self._scaled().apply(held.batch(rows, augment=augment))
+        if table != SYNTHETIC or self._synthetic is None:
+            return self._scaled().apply(features.batch(rows, augment=augment))
         rows = rows.to(self.place.device)
-        own = rows < len(held)
-        drafted = self._draft.values[rows[~own] - len(held)]
-        x = torch.empty(len(rows), *held.shape, device=self.place.device)
-        x[~own] = drafted
-        if own.any():
-            x[own] = self._scaled().apply(held.batch(rows[own], augment=augment))
+        real = rows < len(features)
+        x = torch.empty(len(rows), *features.shape, device=self.place.device)
+        x[~real] = self._synthetic.values[rows[~real] - len(features)]
+        if real.any():
+            x[real] = self._scaled().apply(features.batch(rows[real], augment=augment))
         return x
 
-    def settle(self) -> None:
-        """Move as in training again, and drop what a request made."""
-        super().settle()
-        self._draft = None
-        self._foresight.reset()
+    def end_request(self) -> None:
+        """Use the optimiser of training again, and drop sums and synthetic inputs."""
+        super().end_request()
+        self._synthetic = None
 
-    def embed(
-        self, rows: Tensor, *, table: str, mode: Mode, step: int, ahead: int | None = None
-    ) -> Tensor:
-        """Return the embeddings of rows, in training with the graph that leads back to them.
-
-        ahead  updates that will come before the gradients of these rows; None where there can be
-               none, and the graph may hold the weights themselves
-        """
+    def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
+        """Return the embeddings of rows, in training with the graph that leads back to them."""
         with torch.set_grad_enabled(mode != "predict"):
             x = self._read(rows, table, augment=mode == "train", step=step)
             if mode != "inputs":
@@ -174,10 +181,7 @@ class Bottom(Learner):
                 x = x.contiguous(memory_format=torch.channels_last)
             run = self._replays.get(mode, self.module)
             with self.place.autocast():
-                if ahead is None or mode == "predict":
-                    embeddings: Tensor = run(x)
-                else:
-                    embeddings = self._foresight.run(x, ahead)
+                embeddings: Tensor = run(x)
         return embeddings.float()
 
     def state(self) -> dict[str, Tensor]:
@@ -189,9 +193,8 @@ class Bottom(Learner):
         return {**super().model_state(), **self._scaling_state()}
 
     def _scaling_state(self) -> dict[str, Tensor]:
-        if self.scaling is None:
-            raise CheckpointError(UNPREPARED, code="wrong-request")
-        return {"scaling/mean": self.scaling.mean, "scaling/std": self.scaling.std}
+        scaling = self._scaled()
+        return {"scaling/mean": scaling.mean, "scaling/std": scaling.std}
 
     def load_state(self, named: dict[str, Tensor]) -> None:
         """Return to a state."""

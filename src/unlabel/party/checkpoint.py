@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,12 @@ from unlabel.errors import CheckpointError
 from unlabel.files import sha256, sync_folder, write_atomically, writing
 
 SCHEMA = 1
-#: The shelf of what a request has made and nobody has decided on yet.
+TENSORS, MANIFEST = ".safetensors", ".json"
+#: The subfolder of what a request has made and nobody has decided on yet.
 STAGED = "staged"
 
 
+@dataclass(eq=False)
 class CheckpointStore:
     """The versions one party keeps.
 
@@ -34,30 +37,23 @@ class CheckpointStore:
     says who may read the files: those of the active party name what was forgotten.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        party: str,
-        model: str,
-        shelf: str = "versions",
-        mode: int = 0o666,
-    ) -> None:
-        self.home = folder
-        self.folder = folder / shelf
-        self.party = party
-        self.model = model
-        self.mode = mode
+    home: Path
+    _: KW_ONLY
+    party: str
+    model: str
+    subfolder: str = "versions"
+    mode: int = 0o666
+
+    def __post_init__(self) -> None:
+        self.folder = self.home / self.subfolder
 
     @property
     def staged(self) -> CheckpointStore:
-        """The shelf of versions to be: what a request has made and nobody has decided on yet."""
-        return CheckpointStore(
-            self.home, party=self.party, model=self.model, shelf=STAGED, mode=self.mode
-        )
+        """The store of what a request has made and nobody has decided on yet."""
+        return replace(self, subfolder=STAGED)
 
-    def shelf_of(self, version: int) -> CheckpointStore:
-        """Return the shelf that a version stands on: this one, unless it is only staged."""
+    def store_with(self, version: int) -> CheckpointStore:
+        """Return the store that has a version: this one, unless it is only staged."""
         return self.staged if version in self.staged.versions() else self
 
     def adopt(self, version: int, digest: str) -> None:
@@ -69,18 +65,18 @@ class CheckpointStore:
             if self.digest(version) != digest:
                 raise CheckpointError(f"its version {version} is not the one that was staged.")
             # What a later request has staged since is newer, and stays.
-            self.staged.keep(tuple(v for v in self.staged.versions() if v > version))
+            self.staged.retain(tuple(v for v in self.staged.versions() if v > version))
             return
         staged = self.staged
         if version not in staged.versions() or staged.digest(version) != digest:
             raise CheckpointError(f"it has not staged this version {version}.")
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            for place in (CheckpointStore._tensors, CheckpointStore._manifest):
-                if place(staged, version).exists():
-                    place(staged, version).replace(place(self, version))
+            for suffix in (TENSORS, MANIFEST):
+                if staged._path(version, suffix).exists():
+                    staged._path(version, suffix).replace(self._path(version, suffix))
                     sync_folder(self.folder)
-        self.staged.keep(())
+        self.staged.retain(())
 
     def versions(self) -> tuple[int, ...]:
         """Return the numbers of the versions on disk, oldest first."""
@@ -89,7 +85,7 @@ class CheckpointStore:
     def save(self, version: int, tensors: dict[str, Tensor], facts: dict[str, Any]) -> str:
         """Keep a state under a number; return the digest of its tensors."""
         data = save({k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()})
-        made_from = {"follows": self._newest_before(version)} if self.folder.name == STAGED else {}
+        made_from = {"follows": self._newest_before(version)} if self.subfolder == STAGED else {}
         manifest = {
             "schema": SCHEMA,
             "party": self.party,
@@ -100,10 +96,10 @@ class CheckpointStore:
             "facts": facts,
             "written_by": f"unlabel {__version__}",
         }
-        write_atomically(self._tensors(version), data, mode=self.mode)
+        write_atomically(self._path(version, TENSORS), data, mode=self.mode)
         sealed = {**manifest, "manifest_sha256": _seal(manifest)}
         text = json.dumps(sealed, indent=1).encode()
-        write_atomically(self._manifest(version), text, mode=self.mode)
+        write_atomically(self._path(version, MANIFEST), text, mode=self.mode)
         return str(manifest["sha256"])
 
     def digest(self, version: int) -> str:
@@ -113,18 +109,17 @@ class CheckpointStore:
     def change(self, version: int) -> list[str]:
         """Return the digests of the version a request began with, and of this one that it made.
 
-        The former may be gone by now; its digest was noted when this one was staged. It is empty
-        where that is not known.
+        The former may be purged by now: its digest was noted on staging, empty if it is not known.
         """
         manifest = self._read_manifest(version)
         return [str(manifest.get("follows", "")), str(manifest["sha256"])]
 
     def _newest_before(self, version: int) -> str:
         """Return the digest of the newest version that is older, empty if there is none."""
-        shelf = CheckpointStore(self.home, party=self.party, model=self.model)
-        older = [number for number in shelf.versions() if number < version]
+        store = replace(self, subfolder="versions")
+        older = [number for number in store.versions() if number < version]
         try:
-            return shelf.digest(older[-1]) if older else ""
+            return store.digest(older[-1]) if older else ""
         except CheckpointError:  # a damaged one is named where it is used, not here
             return ""
 
@@ -135,91 +130,80 @@ class CheckpointStore:
     def load(self, version: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Return a state and its facts, or say by name what is wrong with it."""
         manifest = self._read_manifest(version)
-        path = self._tensors(version)
-        name = self._name(path)
+        name = self._name(version, TENSORS)
         try:
-            data = path.read_bytes()
+            data = self._path(version, TENSORS).read_bytes()
+            if sha256(data) == manifest["sha256"]:
+                return load(data), manifest["facts"]
         except OSError as error:
             raise CheckpointError(
                 f"Checkpoint '{name}' cannot be read ({error.strerror})."
             ) from error
-        if sha256(data) != manifest["sha256"]:
-            raise CheckpointError(
-                f"Checkpoint '{name}' is truncated or was changed: its hash is not the one in its "
-                f"manifest; restore it from a backup or train again."
-            )
-        try:
-            return load(data), manifest["facts"]
         except SafetensorError as error:
             raise CheckpointError(f"Checkpoint '{name}' is not in safetensors form.") from error
+        raise CheckpointError(
+            f"Checkpoint '{name}' is truncated or was changed: its hash is not the one in its "
+            f"manifest; restore it from a backup or train again."
+        )
 
     def restore(self, version: int, give: Callable[[dict[str, Tensor]], None]) -> dict[str, Any]:
-        """Hand a state over and return its facts; weights that do not fit are named by file."""
+        """Give a state to its model and return its facts; errors name the file."""
         tensors, facts = self.load(version)
         try:
             give(tensors)
         except CheckpointError as error:
-            name = self._name(self._tensors(version))
+            name = self._name(version, TENSORS)
             raise CheckpointError(f"Checkpoint '{name}': {error}") from error
         return facts
 
-    def keep(self, versions: tuple[int, ...]) -> None:
+    def retain(self, versions: tuple[int, ...]) -> None:
         """Drop every version but these; the manifest goes first."""
         with writing(self.folder):
             for path in sorted(self.folder.glob("*")):
-                number = path.name.partition(".")[0]  # a draft that a crash left goes too
-                draft = path.suffix == ".part"
-                if number.isdecimal() and (draft or int(number) not in versions):
+                number = path.name.partition(".")[0]
+                unfinished = path.suffix == ".part"  # what a crash left goes too
+                if number.isdecimal() and (unfinished or int(number) not in versions):
                     path.unlink(missing_ok=True)
                     sync_folder(self.folder)
 
     def _read_manifest(self, version: int) -> dict[str, Any]:
-        path = self._manifest(version)
-        name = self._name(path)
+        name = self._name(version, MANIFEST)
+        changed = f"Checkpoint manifest '{name}' is truncated or was changed."
         try:
-            manifest = json.loads(path.read_text(encoding="utf-8"))
+            manifest = json.loads(self._path(version, MANIFEST).read_text(encoding="utf-8"))
             seal = manifest.pop("manifest_sha256")
         except OSError as error:
             raise CheckpointError(
                 f"Checkpoint manifest '{name}' cannot be read ({error.strerror})."
             ) from error
         except (ValueError, KeyError, AttributeError, TypeError) as error:
-            raise CheckpointError(
-                f"Checkpoint manifest '{name}' is truncated or was changed."
-            ) from error
+            raise CheckpointError(changed) from error
         if manifest.get("schema") != SCHEMA:
             raise CheckpointError(
                 f"Checkpoint manifest '{name}' has schema {manifest.get('schema')}, and this "
                 f"version of unlabel reads schema {SCHEMA}."
             )
-        if seal != _seal(manifest):
-            raise CheckpointError(f"Checkpoint manifest '{name}' is truncated or was changed.")
-        if not {"party", "model", "version", "sha256", "facts"} <= manifest.keys():
-            raise CheckpointError(f"Checkpoint manifest '{name}' is truncated or was changed.")
-        for what, own in (("party", self.party), ("model", self.model), ("version", version)):
-            if manifest[what] != own:
+        complete = {"party", "model", "version", "sha256", "facts"} <= manifest.keys()
+        if seal != _seal(manifest) or not complete:
+            raise CheckpointError(changed)
+        for what, value in (("party", self.party), ("model", self.model), ("version", version)):
+            if manifest[what] != value:
                 raise CheckpointError(
-                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{own}'"
+                    f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{value}'"
                     f"{_remedy(manifest) if what == 'model' else ''}."
                 )
         return dict(manifest)
 
-    def _name(self, path: Path) -> str:
-        """Return the file's name within the run: a refusal tells nobody how a disk is laid out."""
-        return f"{self.party}/{path.parent.name}/{path.name}"
+    def _name(self, version: int, suffix: str) -> str:
+        """Return a file's name within the run: a refusal tells nobody how a disk is laid out."""
+        return f"{self.party}/{self.subfolder}/{version:06d}{suffix}"
 
-    def _tensors(self, version: int) -> Path:
-        return self.folder / f"{version:06d}.safetensors"
-
-    def _manifest(self, version: int) -> Path:
-        return self.folder / f"{version:06d}.json"
+    def _path(self, version: int, suffix: str) -> Path:
+        return self.folder / f"{version:06d}{suffix}"
 
 
 def staged_facts(home: Path) -> dict[str, Any] | None:
-    """Return what a party noted with the outcome that waits in its folder, None if none does.
-
-    It is read without the model behind it; whether it is whole is seen where it is restored.
-    """
+    """Return what a party noted with a staged outcome, None if there is none; unchecked."""
     waiting = sorted((home / STAGED).glob("*.json"))
     try:
         return dict(json.loads(waiting[-1].read_bytes())["facts"]) if waiting else None

@@ -1,8 +1,7 @@
 """CUDA graphs: a model's forward and backward pass replayed as one launch each.
 
-On a fast GPU a small model spends its time in Python, not in arithmetic. A graph records the
-kernels of one pass for one shape of batch and replays them without Python in between. The
-arithmetic is the same.
+A graph records the kernels of one pass for one shape of batch and replays them without Python,
+where a small model on a fast GPU spends most of its time. The arithmetic is the same.
 """
 
 from __future__ import annotations
@@ -13,19 +12,6 @@ import torch
 from torch import Tensor, nn
 
 from unlabel.errors import SettingsError
-
-
-class _Call(nn.Module):
-    """Calls a model; capture changes this wrapper's `forward` and leaves the model's alone."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.module(x)
-        return out
-
 
 #: Batches of one shape before a graph is recorded: recording costs as much as dozens of steps.
 SIGHTS = 8
@@ -58,7 +44,7 @@ class Replay:
             torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
         # Capture runs the model a few times; what that does to running statistics is undone.
         before = {name: buffer.clone() for name, buffer in self._module.named_buffers()}
-        call = _Call(self._module)
+        call = nn.Sequential(self._module)  # capture changes its `forward`, not the model's
         with torch.random.fork_rng(devices=[x.device]):
             try:
                 captured = torch.cuda.make_graphed_callables(call, (x.detach().clone(),))

@@ -17,9 +17,6 @@ the whole window, their robust deviation, a batch is suspect where
     sameness    m - u  > max(m / 2, 6 s) where m > 0.3, of the figure itself and not its logarithm
     finite      a number is not finite
     replay      size, largest and spread are, to the last bit, those of a batch of other rows
-
-A party whose batches differ much among themselves has a large s, and is given more room. The
-largest row gets more room than the mean, since a single odd row may be honest.
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ DEVIATIONS = 6.0
 NOISY = 0.3
 #: By which power of the limit a figure may leave what is usual.
 POWERS = {"size": 1, "largest": 2, "spread": 2, "drift": 3}
-#: Whether a figure may not be larger (1), smaller (-1) or either (0).
+#: Whether a figure may not be larger (1), smaller (-1) or either (0) than usual.
 SIGNS = {"size": 0, "largest": 1, "spread": -1}
 #: A normal distribution has this many times its median deviation as standard deviation.
 NORMAL = 1.4826
@@ -72,10 +69,8 @@ class Batch:
 
     def same_numbers(self, other: Batch) -> bool:
         """Tell whether another batch is of the same numbers, to the last bit."""
-        return self.largest == other.largest and (self.size, self.spread) == (
-            other.size,
-            other.spread,
-        )
+        same = self.largest == other.largest and self.size == other.size
+        return same and self.spread == other.spread
 
 
 @dataclass(frozen=True)
@@ -83,7 +78,7 @@ class Breach:
     """A rule that a batch breaks, the figure, and what is usual."""
 
     rule: str
-    found: float = math.nan
+    figure: float = math.nan
     usual: float = math.nan
 
 
@@ -99,11 +94,11 @@ class History:
 
     def judge(self, batch: Batch) -> list[Breach]:
         """Name the rules a batch breaks, and remember it."""
-        found = list(self._breaches(batch))
+        breaches = list(self._breaches(batch))
         self._remember(batch)
         if len(self._last) == self._last.maxlen and math.isnan(self._first):
             self._first = median(self._known["size"] or (math.nan,))
-        return found
+        return breaches
 
     def _remember(self, batch: Batch) -> None:
         self._last.append(batch)
@@ -120,8 +115,8 @@ class History:
             yield Breach("replay")
         for rule, sign in SIGNS.items():
             yield from self._jump(rule, sign, batch.compared(rule))
-        gone = abs(batch.compared("size") - self._first)
-        if gone > POWERS["drift"] * self._limit:  # false before the first window is full
+        distance = abs(batch.compared("size") - self._first)
+        if distance > POWERS["drift"] * self._limit:  # false before the first window is full
             yield Breach("drift", batch.size, math.exp(self._first))
         yield from self._turn(batch.sameness)
 
@@ -149,7 +144,7 @@ class History:
         return {"last": plain, "first": None if math.isnan(self._first) else self._first}
 
     def load(self, facts: dict[str, Any]) -> None:
-        """Take up a history that `facts` described."""
+        """Continue a history that `facts` described."""
         for each in facts["last"]:
             self._remember(Batch(*(math.nan if x is None else float(x) for x in each)))
         self._first = math.nan if facts["first"] is None else float(facts["first"])
@@ -173,8 +168,8 @@ def correlation(one: Tensor, other: Tensor) -> Tensor:
     """
     a, b = one - one.mean(0), other - other.mean(0)
     size = torch.linalg.vector_norm(a, dim=(0, 2)) * torch.linalg.vector_norm(b, dim=(0, 2))
-    found: Tensor = (a * b).sum((0, 2)) / size.clamp_min(_TINY)
-    return found
+    ratio: Tensor = (a * b).sum((0, 2)) / size.clamp_min(_TINY)
+    return ratio
 
 
 def _room(old: Iterable[float], usual: float) -> float:

@@ -1,24 +1,24 @@
-"""A model and the optimiser that moves it: what every party has, whatever its role."""
+"""A model and the optimiser that moves it: what every party has."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.optim import SGD, Adam, Optimizer
 
+from unlabel.config import OptimiserSettings, Precision
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
-from unlabel.party.optimiser import OptimiserSettings
 from unlabel.party.randomness import Stream
-from unlabel.party.rewriting import Sums, dampen, noise
+from unlabel.party.transform import Sums, dampen, noise
 from unlabel.wire import Mode, Rule
-
-Precision = Literal["float32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,7 @@ class Place:
         if self.precision == "float32":
             return contextlib.nullcontext()
         # A graph must cast the weights at every replay, so it cannot use casts made before it.
-        cached = not self.graphs
-        return torch.autocast(self.device.type, dtype=torch.bfloat16, cache_enabled=cached)
+        return torch.autocast(self.device.type, torch.bfloat16, cache_enabled=not self.graphs)
 
 
 class Learner:
@@ -55,45 +54,38 @@ class Learner:
         self._training = settings
         self._stream = stream
         self._weights = list(self.module.parameters())
-        # On the host, and small beside what training needs: where a training begins again.
-        self._begin = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
-        self.sums, self.moves, self._track = Sums(), Sums(), ""
-        self._use(settings)
+        # Where `TransformWeights` begins again: on the host, small beside what training needs.
+        self._initial = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
+        self.sums, self.updates, self._update_sum = Sums(), Sums(), ""
+        self.use_optimiser(settings, None)
 
-    def _use(self, settings: OptimiserSettings, steps: int | None = None) -> None:
+    def use_optimiser(self, settings: OptimiserSettings, steps: int | None) -> None:
+        """Use another, fresh optimiser over these steps; None is a training, as announced."""
         self._settings = settings
         self._span = steps
-        self._optimiser = settings.make(self._weights)
+        self._optimiser = make_optimiser(settings, self._weights)
         # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
         # that cost a small model more time than the step itself.
         self._move = inspect.unwrap(type(self._optimiser).step)
         self.clear()
 
     def begin(self, mode: Mode, step: int) -> None:
-        """Set the model to train or predict, and start the step's random stream.
-
-        A model that draws while it predicts draws the same every time.
-        """
+        """Set the model to train or predict, and start the step's random stream."""
         if self.module.training != (mode == "train"):  # frozen and predict run alike
             self.module.train(mode == "train")
             for part in self._frozen:
                 part.training = False
         self._stream.start(step if mode == "train" else f"{mode}/{step}", self.place.device)
 
-    def tune(self, settings: OptimiserSettings, steps: int = 0) -> None:
-        """Move from now on with another, fresh optimiser; the steps of training stay known."""
-        self._use(settings, steps)
-
     def announce(self, steps: int) -> None:
         """Note how many steps a training has; a request has its own, and leaves these known."""
         if self._span is None:
             self.steps = steps
 
-    def renew(self, share: float) -> None:
+    def reinitialise(self, share: float) -> None:
         """Draw the last layers anew, as many as hold this share of the weights.
 
-        A layer is a part with `reset_parameters`, as PyTorch's own have; others stay, and so do
-        those that their owner froze.
+        A layer is a part with `reset_parameters` that its owner did not freeze.
         """
         self._stream.start("renew", self.place.device)
         layers = [
@@ -110,51 +102,56 @@ class Learner:
             layer.reset_parameters()  # type: ignore[operator]
             left -= sum(weights.numel() for weights in layer.parameters(recurse=False))
 
-    def settle(self) -> None:
-        """Move as in training again, with an optimiser that remembers nothing."""
-        self._use(self._training)
-        self.sums, self.moves, self._track = Sums(), Sums(), ""
+    def end_request(self) -> None:
+        """Use the optimiser of training again, fresh, and drop all sums."""
+        self.use_optimiser(self._training, None)
+        self.sums, self.updates, self._update_sum = Sums(), Sums(), ""
 
-    def weigh(self, into: str, weight: float) -> None:
+    def accumulate_fisher(self, sum_name: str, weight: float) -> None:
         """Add the squared gradients to a sum, and move nothing."""
-        found = [torch.zeros_like(w) if w.grad is None else w.grad for w in self._weights]
-        self.sums.add_squares(into, found, weight)
+        gradients = [torch.zeros_like(w) if w.grad is None else w.grad for w in self._weights]
+        self.sums.add_squares(sum_name, gradients, weight)
         self.clear()
 
-    def track(self, into: str) -> None:
+    def accumulate_updates(self, sum_name: str) -> None:
         """Add what the next step changes to a sum."""
-        self._track = into
+        self._update_sum = sum_name
 
-    def rewrite(
-        self, rule: Rule, by: str = "", against: str = "", threshold: float = 0, strength: float = 0
+    @torch.no_grad()
+    def transform_weights(
+        self,
+        rule: Rule,
+        sum_name: str = "",
+        reference: str = "",
+        threshold: float = 0,
+        strength: float = 0,
     ) -> None:
-        """Change the weights at once; see `Rewrite` for the rules."""
-        with torch.no_grad():
-            if rule == "begin":
-                self.module.load_state_dict(self._begin)
-            elif rule == "dampen":
-                some, every = self.sums.mean(by), self.sums.mean(against)
-                dampen(self._weights, some, every, threshold=threshold, strength=strength)
-            elif rule == "noise":
-                # By the weights as they are, so that no later request adds the same noise again.
-                self._stream.start(f"noise/{self.fingerprint()}", self.place.device)
-                noise(self._weights, self.sums.mean(by), strength=strength)
-            else:
-                for weights, moved in zip(self._weights, self.moves.total(by), strict=True):
-                    weights.sub_(moved)
+        """Change the weights at once; see `TransformWeights` for the rules."""
+        if rule == "begin":
+            self.module.load_state_dict(self._initial)
+        elif rule == "dampen":
+            some, every = self.sums.mean(sum_name), self.sums.mean(reference)
+            dampen(self._weights, some, every, threshold=threshold, strength=strength)
+        elif rule == "noise":
+            # By the weights as they are, so that no later request adds the same noise again.
+            self._stream.start(f"noise/{self.fingerprint()}", self.place.device)
+            noise(self._weights, self.sums.mean(sum_name), strength=strength)
+        else:
+            for weights, update in zip(self._weights, self.updates.total(sum_name), strict=True):
+                weights.sub_(update)
 
     def descend(self, step: int) -> None:
         """Move the weights against their gradients, at the rate of this step."""
-        rate = self._settings.rate(step, self.steps if self._span is None else self._span)
+        rate = learning_rate(self._settings, step, self.steps if self._span is None else self._span)
         for group in self._optimiser.param_groups:
             group["lr"] = rate
-        before = [weights.detach().clone() for weights in self._weights] if self._track else []
+        before = [weights.detach().clone() for weights in self._weights] if self._update_sum else []
         with torch.no_grad():
             self._move(self._optimiser)
-        if self._track:
-            moves = [now.detach() - old for now, old in zip(self._weights, before, strict=True)]
-            self.moves.add(self._track, moves)
-            self._track = ""
+        if self._update_sum:
+            updates = [now.detach() - old for now, old in zip(self._weights, before, strict=True)]
+            self.updates.add(self._update_sum, updates)
+            self._update_sum = ""
         self.clear()
 
     def clear(self) -> None:
@@ -164,14 +161,12 @@ class Learner:
 
     def fingerprint(self) -> str:
         """Return a digest of the weights."""
-        held = [weights.detach().float().cpu().contiguous() for weights in self._weights]
-        return sha256(b"".join(tensor.numpy().tobytes() for tensor in held))
+        tensors = [weights.detach().float().cpu().contiguous() for weights in self._weights]
+        return sha256(b"".join(tensor.numpy().tobytes() for tensor in tensors))
 
     def is_finite(self) -> bool:
-        """Tell whether training has left weights, statistics and the optimiser's memory finite.
-
-        Other buffers are not asked: a mask may hold infinity on purpose.
-        """
+        """Tell whether training has left weights, statistics and the optimiser's memory finite."""
+        # Other buffers are not looked at: a mask may hold infinity on purpose.
         memory = [v for k, v in self.state().items() if k.startswith("optimiser/")]
         for part in self.module.modules():
             if isinstance(part, _NormBase):
@@ -189,14 +184,14 @@ class Learner:
             for key, value in values.items():
                 if isinstance(value, Tensor):
                     named[f"optimiser/{index}/{key}"] = value
-        for name in self.moves.named:
-            for index, tensor in enumerate(self.moves.total(name)):
+        for name in self.updates.named:
+            for index, tensor in enumerate(self.updates.total(name)):
                 named[f"moves/{name}/{index}"] = tensor
         return named
 
     def load_state(self, named: dict[str, Tensor]) -> None:
         """Return to a state; one of another model is refused."""
-        adam = isinstance(self._optimiser, torch.optim.Adam)
+        adam = isinstance(self._optimiser, Adam)
         keys = {"step", "exp_avg", "exp_avg_sq"} if adam else {"momentum_buffer"}
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in named.items():
@@ -213,9 +208,38 @@ class Learner:
             raise CheckpointError("the weights in it are those of another model.") from error
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": state, "param_groups": groups})
-        self.moves = Sums()
+        self.updates = Sums()
         names = {key.split("/")[1] for key in named if key.startswith("moves/")}
         for name in sorted(names):
-            moves = [named[f"moves/{name}/{index}"] for index in range(len(self._weights))]
-            self.moves.add(name, [m.to(w) for m, w in zip(moves, self._weights, strict=True)])
+            updates = [named[f"moves/{name}/{index}"] for index in range(len(self._weights))]
+            self.updates.add(name, [m.to(w) for m, w in zip(updates, self._weights, strict=True)])
         self.clear()
+
+
+def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
+    """Return the learning rate of step 0 .. steps - 1.
+
+    With s = step + 1/2, w = warmup * steps and t = (s - w) / (steps - w):
+    lr * s / w while s < w, then lr, lr * (1 - t) or lr * (1 + cos(pi t)) / 2.
+    """
+    steps = max(steps, 1)
+    middle, rise = step + 0.5, settings.warmup * steps
+    if middle < rise:
+        return settings.lr * middle / rise
+    done = min(1.0, (middle - rise) / (steps - rise))
+    if settings.schedule == "linear":
+        return settings.lr * (1 - done)
+    if settings.schedule == "cosine":
+        return settings.lr * (1 + math.cos(math.pi * done)) / 2
+    return settings.lr
+
+
+def make_optimiser(settings: OptimiserSettings, parameters: Iterable[Tensor]) -> Optimizer:
+    """Return an optimiser over the parameters."""
+    weights, lr, decay = list(parameters), settings.lr, settings.weight_decay
+    # Fused: all weights in one call, on a CPU as on a GPU.
+    if settings.optimiser == "adam":
+        return Adam(weights, lr=lr, weight_decay=decay, fused=True)
+    momentum = settings.momentum
+    nesterov = settings.nesterov and momentum > 0  # without momentum they are the same
+    return SGD(weights, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=decay, fused=True)

@@ -1,4 +1,4 @@
-"""What a party remembers of erasures: a file of chained lines that only grows.
+"""What a party remembers of requests: a file of chained lines that only grows.
 
     {"index": 0, "event": "commit", "request": "9f..", "at": "2026-..", "note": {..},
      "previous": "", "hash": ".."}
@@ -11,7 +11,7 @@ party notes where the others' ledgers end, so that this shows too.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -61,13 +61,13 @@ class Ledger:
         where = f"{self.path.parent.name}/{self.path.name}"
         try:
             lines = self.path.read_bytes().decode().removesuffix("\n").split("\n")
-            found = [LedgerEntry(**json.loads(line)) for line in lines]
+            entries = [LedgerEntry(**json.loads(line)) for line in lines]
         except OSError as error:
             raise CheckpointError(f"Ledger '{where}' cannot be read ({error.strerror}).") from error
         except (ValueError, TypeError, RecursionError) as error:
             raise CheckpointError(f"Ledger '{where}' is truncated or was changed.") from error
         previous = ""
-        for index, (line, entry) in enumerate(zip(lines, found, strict=True)):
+        for index, (line, entry) in enumerate(zip(lines, entries, strict=True)):
             # A line has one form, so that nothing hides in blanks or repeated keys.
             whole = entry.index == index and entry.previous == previous and entry.line() == line
             if not whole or entry.hash != entry.expected_hash():
@@ -75,7 +75,7 @@ class Ledger:
                     f"Ledger '{where}' was changed: its chain breaks at line {index + 1}."
                 )
             previous = entry.hash
-        return found
+        return entries
 
     def head(self) -> str:
         """Return the hash of the last line, empty before the first."""
@@ -83,26 +83,16 @@ class Ledger:
         return entries[-1].hash if entries else ""
 
     def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
-        """Add a line; one that says the same of the same request is not said twice."""
+        """Add a line, unless there is one of the same event and request already."""
         entries = self.entries()
-        if (event, request, _purged(event, note)) in {
-            (e.event, e.request, _purged(e.event, e.note)) for e in entries
-        }:
-            return
-        draft = LedgerEntry(
-            index=len(entries),
-            event=event,
-            request=request,
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
-            note=note,
-            previous=entries[-1].hash if entries else "",
-            hash="",
-        )
-        sealed = LedgerEntry(**{**asdict(draft), "hash": draft.expected_hash()})
+        # After one request there may be several purges: they differ in the version they left.
+        for entry in entries:
+            same = (entry.event, entry.request) == (event, request)
+            if same and (event != "purge" or entry.note.get("version") == note.get("version")):
+                return
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        previous = entries[-1].hash if entries else ""
+        draft = LedgerEntry(len(entries), event, request, now, note, previous, hash="")
+        sealed = replace(draft, hash=draft.expected_hash())
         text = "".join(entry.line() + "\n" for entry in [*entries, sealed])
         write_atomically(self.path, text.encode(), mode=self.mode)
-
-
-def _purged(event: str, note: dict[str, Any]) -> object:
-    """Return the version that a purge left: after one request there may be several."""
-    return note.get("version") if event == "purge" else None

@@ -1,4 +1,4 @@
-"""A passive party: features, a bottom model, and a policy about what leaves the house."""
+"""A passive party: features, a bottom model, and a policy about what it sends."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Protocol
 
 from torch import Tensor
 
+from unlabel.config import Policy
 from unlabel.data import ACTIVE
-from unlabel.errors import PartyRefused, Refusal, WireError, refusal_of
+from unlabel.errors import CheckpointError, PartyRefused, Refusal, RunError, WireError, refusal_of
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.lateness import Backlog, Pending
 from unlabel.party.ledger import Ledger
-from unlabel.party.policy import Guard, Policy
+from unlabel.party.policy import Guard
 from unlabel.party.protocols import Filter, Filters, handler_of
-from unlabel.wire import Limits, Message, Refused, Transcript, decode, encode, kind_of
+from unlabel.wire import Limits, Message, Mode, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
 from unlabel.wire.messages import MAX_TEXT
 
@@ -29,7 +29,7 @@ FAILED = "it failed to answer, and its own log says why."
 
 
 @dataclass(frozen=True)
-class Open:
+class OpenRequest:
     """A request to forget under way, and the state to return to if nothing comes of it."""
 
     request: str
@@ -37,21 +37,28 @@ class Open:
 
 
 class Aligning(Protocol):
-    """Whoever knows which of a party's rows all parties share (see `align.people`)."""
+    """Which of a party's rows all parties share (see `align.people`)."""
 
     @property
     def digest(self) -> str:
         """The digest of the common ids, empty as long as the rows are not aligned."""
 
 
+@dataclass(frozen=True)
+class SentEmbeddings:
+    """Embeddings that were sent in training and await their gradients."""
+
+    step: int
+    embeddings: Tensor
+    mode: Mode = "train"
+
+
 class PassiveParty:
     """Answers messages: `handle` as objects, `serve` as bytes.
 
-    The party owns its bottom (features, model, optimiser), its policy and its folder of versions;
-    nobody else touches them. What it may be asked is decided by its policy, what an answer looks
-    like by the handler registered for the kind of message, and what finally goes out by its
-    filters. A party that is given `people` serves no rows before they are aligned, and one that may
-    be `late` keeps so many more batches that await their gradients.
+    The party owns its bottom (features, model, optimiser), its policy and its folder of versions.
+    The policy decides which requests it answers, the handler registered for a kind of message how,
+    and its filters what finally goes out. With `people` it serves no rows before they are aligned.
     """
 
     def __init__(
@@ -67,8 +74,7 @@ class PassiveParty:
         transcript: Transcript | None = None,
         limits: Limits = DEFAULT_LIMITS,
         people: Aligning | None = None,
-        agreed: str = "",
-        late: int = 0,
+        agreement: str = "",
     ) -> None:
         self.name = name
         self.bottom = bottom
@@ -79,10 +85,35 @@ class PassiveParty:
         self.transcript = transcript
         self.limits = limits
         self.people = people
-        self.agreed = agreed
+        self.agreement = agreement
         self.ledger = Ledger(store.home) if store is not None else None
-        self.backlog = Backlog(late)
-        self.open: Open | None = None
+        self.sent_embeddings: SentEmbeddings | None = None
+        self.open_request: OpenRequest | None = None
+
+    @property
+    def is_unaligned(self) -> bool:
+        """Whether it is not known yet which of the party's rows all parties share."""
+        return self.people is not None and not self.people.digest
+
+    def required_store(self) -> CheckpointStore:
+        """Return the party's store of versions, or refuse what needs one."""
+        if self.store is None:
+            raise PartyRefused("it has no folder to keep versions in.", "wrong-request")
+        return self.store
+
+    def flush_transcript(self) -> None:
+        """Write the transcript to its file: a request may be far smaller than a block of it."""
+        if self.transcript is not None:
+            self.transcript.flush()
+
+    def serve(self, data: bytes) -> bytes:
+        """Answer one message over a network: encode(handle(decode(data)))."""
+        try:
+            message = decode(data, self.limits)
+        except WireError as error:
+            log.warning("%s refused %d bytes: %s", self.name, len(data), error)
+            return encode(Refused(0, str(error), refusal_of(error)))
+        return encode(self.handle(message))
 
     def handle(self, message: Message) -> Message:
         """Answer one message; what the policy forbids is refused with a reason and logged.
@@ -102,53 +133,33 @@ class PassiveParty:
         if self.transcript is not None:
             self.transcript.log("received", message)
         try:
-            self.guard.check_kind(message)
-            self._expect_aligned(message)
+            self.guard.check_kind(kind_of(message))
+            if self.is_unaligned and kind_of(message) not in UNALIGNED:
+                raise PartyRefused(
+                    "its rows are not aligned with the others' yet; align them first.",
+                    "not-aligned",
+                )
             handler = handler_of(type(message))
             if handler is None:
                 raise PartyRefused(f"'{kind_of(message)}' is not a request.", "unknown-message")
             answer = handler(self, message)
-        except PartyRefused as error:
-            answer = self._refuse(message, str(error), error.code)
+        except (PartyRefused, CheckpointError, RunError) as error:
+            answer = self._refuse(message, _reason(error), refusal_of(error))
         answer = self.filters(answer, ACTIVE)
         if self.transcript is not None:
             self.transcript.log("sent", answer)
         return answer
 
-    @property
-    def pending(self) -> Pending | None:
-        """The embeddings sent last that await their gradients; None lets all go."""
-        return self.backlog.newest
-
-    @pending.setter
-    def pending(self, pending: Pending | None) -> None:
-        if pending is None:
-            self.backlog.clear()
-        else:
-            self.backlog.add(pending)
-
-    @property
-    def waits(self) -> bool:
-        """Whether it is not known yet which of the party's rows all parties share."""
-        return self.people is not None and not self.people.digest
-
-    def _expect_aligned(self, message: Message) -> None:
-        """Refuse what needs rows as long as it is not known which rows the parties share."""
-        if self.waits and kind_of(message) not in UNALIGNED:
-            raise PartyRefused(
-                "its rows are not aligned with the others' yet; align them first.", "not-aligned"
-            )
-
-    def serve(self, data: bytes) -> bytes:
-        """Answer one message over a network: encode(handle(decode(data)))."""
-        try:
-            message = decode(data, self.limits)
-        except WireError as error:
-            log.warning("%s refused %d bytes: %s", self.name, len(data), error)
-            return encode(Refused(0, str(error), refusal_of(error)))
-        return encode(self.handle(message))
-
     def _refuse(self, message: Message, reason: str, code: Refusal) -> Refused:
         log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
         step = getattr(message, "step", 0)
         return Refused(step if type(step) is int and step >= 0 else 0, reason[:MAX_TEXT], code)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a party refuses, without saying where on its disk it keeps things."""
+    cause = error.__cause__
+    if not isinstance(error, RunError) or not isinstance(cause, OSError):
+        return str(error)
+    log.error("%s", error)
+    return f"it cannot write to its own folder ({cause.strerror}); free some room there."

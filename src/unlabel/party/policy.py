@@ -4,73 +4,34 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from unlabel.errors import PartyRefused, Refusal, SettingsError, unknown
-from unlabel.party.optimiser import expect
-from unlabel.wire import MESSAGES, Draft, Embed, Gradients, Message, Prepare, Weigh, kind_of
-
-#: What a passive party serves unless its owner says otherwise.
-SERVES = (
-    *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "Keep"),
-    *("Weigh", "Track", "Draft", "Rewrite"),
-    *("Tune", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
-    *("Match", "Offer", "Common"),
-)
+from unlabel.config import Policy
+from unlabel.errors import PartyRefused, Refusal
+from unlabel.wire import AccumulateFisher, Embed, Gradients, Prepare, SyntheticInputs
 
 #: Norms of gradients that are remembered, and how many of them say what is usual.
 REMEMBERED_NORMS = 32
 FEW_NORMS = 8
-
+#: Letters and digits of a name at most.
+MAX_NAME = 64
+END_FIRST = "commit it or roll it back first."
 DIVERGED = "its weights have diverged and are not finite; restore a version."
 
 
-@dataclass(frozen=True)
-class Policy:
-    """A passive party's own rules; whatever breaks one is refused with a reason and logged.
+def require(holds: object, reason: str, code: Refusal = "wrong-request") -> None:
+    """Refuse a request unless a condition holds."""
+    if not holds:
+        raise PartyRefused(reason, code)
 
-    serves             kinds of request that are answered at all
-    max_rows           most rows in one request for embeddings
-    max_gradient_norm  largest norm of the gradients in one message; they must also be finite
-    max_gradient_jump  the same as a factor of the median norm of the last messages, from the ninth
-                       message of a training or request on; 0 compares with none
-    max_versions       most versions of its state the party keeps on its disk
-    max_lines          most lines of its ledger; from then on it takes up no new request
-    max_ids            most ids in one request to match rows
-    min_common         fewest rows it agrees to share with all others, and fewest ids it matches
-    max_new            most ids of new people in one request to match; 0 matches none
-    """
 
-    serves: tuple[str, ...] = SERVES
-    max_rows: int = 16_384
-    max_gradient_norm: float = 100.0
-    max_gradient_jump: float = 0.0
-    max_versions: int = 8
-    max_lines: int = 5_000
-    max_ids: int = 2_000_000
-    min_common: int = 100
-    max_new: int = 10_000
-
-    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012  (a plain dict that pydantic reads)
-
-    def __post_init__(self) -> None:
-        for kind in self.serves:
-            if kind not in MESSAGES:
-                raise SettingsError(unknown("request", kind, MESSAGES))
-        expect("max_rows", self.max_rows, self.max_rows >= 1, "at least 1")
-        norm = self.max_gradient_norm
-        expect("max_gradient_norm", norm, norm > 0, "above 0")
-        jump = self.max_gradient_jump
-        expect("max_gradient_jump", jump, jump == 0 or 1 < jump < math.inf, "0, or above 1")
-        expect("max_versions", self.max_versions, self.max_versions >= 3, "at least 3")
-        expect("max_lines", self.max_lines, self.max_lines >= 1, "at least 1")
-        expect("max_ids", self.max_ids, self.max_ids >= 1, "at least 1")
-        expect("min_common", self.min_common, self.min_common >= 1, "at least 1")
-        expect("max_new", self.max_new, self.max_new >= 0, "0 or more")
+def check_name(what: str, name: str) -> None:
+    """Refuse a name of a request or a sum that could be mistaken for anything else."""
+    fits = name.isascii() and name.isalnum() and len(name) <= MAX_NAME
+    require(fits, f"{what} is named by 1 to {MAX_NAME} letters and digits, not {name[:40]!r}.")
 
 
 class Guard:
@@ -78,7 +39,7 @@ class Guard:
 
     On a CPU a breach is refused at once. On an accelerator, reading a value back would stall
     every step; there a breach sets a flag on the device, gradients that break a rule become
-    zeros, and `settle` reads the flags before anything is kept.
+    zeros, and `flush_checks` reads the flags before anything is kept.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -86,34 +47,26 @@ class Guard:
         self._breaches: dict[tuple[str, Refusal], bool | Tensor] = {}
         self._norms: deque[Tensor] = deque(maxlen=REMEMBERED_NORMS)
 
-    def check_kind(self, message: Message) -> None:
+    def check_kind(self, kind: str) -> None:
         """Refuse a kind of request that the party does not serve."""
-        kind = kind_of(message)
-        if kind not in self.policy.serves:
-            raise PartyRefused(f"it does not serve '{kind}'.", "policy")
+        require(kind in self.policy.serves, f"it does not serve '{kind}'.", "policy")
 
-    def check_rows(self, message: Embed | Prepare | Draft, available: int) -> Tensor:
+    def check_rows(self, message: Embed | Prepare | SyntheticInputs, available: int) -> Tensor:
         """Refuse too many rows or rows that do not exist; return rows that are safe to read."""
         rows = message.rows
         most = available if isinstance(message, Prepare) else self.policy.max_rows
-        if not 1 <= rows.numel() <= most:
-            raise PartyRefused(
-                f"it serves 1 to {most} rows a request, not {rows.numel()}.", "policy"
-            )
+        count = rows.numel()
+        require(1 <= count <= most, f"it serves 1 to {most} rows a request, not {count}.", "policy")
         first, last = (_known(bound) for bound in torch.aminmax(rows))
         exist = (first >= 0) & (last < available)
         reason = f"it has the rows 0 to {available - 1} and no others."
         self._demand(exist, reason, "wrong-request")
         return rows if rows.device.type == "cpu" else rows.clamp(0, available - 1)
 
-    def check_gradients(self, message: Gradients | Weigh, embeddings: Tensor) -> Tensor:
+    def check_gradients(self, message: Gradients | AccumulateFisher, embeddings: Tensor) -> Tensor:
         """Refuse gradients of the wrong shape, too large or not finite; return harmless ones."""
-        if message.values.shape != embeddings.shape:
-            raise PartyRefused(
-                f"it expects gradients of shape {list(embeddings.shape)}, "
-                f"not {list(message.values.shape)}.",
-                "wrong-request",
-            )
+        shape, expected = list(message.values.shape), list(embeddings.shape)
+        require(shape == expected, f"it expects gradients of shape {expected}, not {shape}.")
         values = message.values.to(embeddings.device, embeddings.dtype)
         limit = self.policy.max_gradient_norm
         # A comparison with NaN is false, so this one also refuses what is not finite.
@@ -155,11 +108,10 @@ class Guard:
         finite = torch.isfinite(total) if isinstance(total, Tensor) else math.isfinite(total)
         self._demand(finite, DIVERGED, "not-finite", remember=True)
 
-    def settle(self) -> None:
+    def flush_checks(self) -> None:
         """Refuse if a breach was flagged since the last reset."""
         for (reason, code), flag in self._breaches.items():
-            if bool(flag):
-                raise PartyRefused(reason, code)
+            require(not flag, reason, code)
 
     def reset(self) -> None:
         """Forget flagged breaches, after a return to a state from before them."""

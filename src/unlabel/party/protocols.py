@@ -1,20 +1,17 @@
-"""The two small protocols other rooms register into: a handler and a filter."""
+"""What other packages add to a party: handlers of messages, and filters of what it sends."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unlabel.errors import SettingsError
-from unlabel.party.noise import secret_stream
-from unlabel.party.randomness import Stream
+from unlabel.party.randomness import Stream, secret_stream
 from unlabel.wire import Message, kind_of
 
 if TYPE_CHECKING:
     from unlabel.party.passive import PassiveParty
-
-M = TypeVar("M", bound=Message)
 
 
 class Filter(Protocol):
@@ -22,9 +19,8 @@ class Filter(Protocol):
 
     message  that is about to be sent
     peer     name of the party it goes to; a passive party's is "active"
-    stream   the sender's random numbers for this filter and this message. They are secret and no
-             message gets them again, unless a test or a bench asked for repeatable ones: then
-             they are those of (seed, sender, filter, peer, kind), and the step names the rest.
+    stream   the sender's secret random numbers for this filter and this message; where a test or
+             a bench asked for repeatable ones, those of (seed, sender, filter, peer, kind)
     """
 
     def __call__(self, message: Message, peer: str, stream: Stream, /) -> Message:
@@ -58,18 +54,14 @@ Handler = Callable[["PassiveParty", Any], Message]
 _HANDLERS: dict[type[Message], Handler] = {}
 
 
-def handles(
-    kind: type[M],
-) -> Callable[[Callable[[PassiveParty, M], Message]], Callable[[PassiveParty, M], Message]]:
+def handles(kind: type[Message]) -> Callable[[Handler], Handler]:
     """Register what follows as the handler of one kind of message (a decorator).
 
     A handler is given the party and the message and returns the answer; it declines by raising
     `PartyRefused`. A kind has one handler: a second one is refused.
     """
 
-    def register(
-        handler: Callable[[PassiveParty, M], Message],
-    ) -> Callable[[PassiveParty, M], Message]:
+    def register(handler: Handler) -> Handler:
         if kind in _HANDLERS:
             raise SettingsError(f"Two handlers serve '{kind.__name__}'; remove one of them.")
         _HANDLERS[kind] = handler

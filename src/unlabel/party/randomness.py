@@ -1,18 +1,24 @@
 """Randomness without memory: every draw is a function of a seed, a name and a step.
 
-Each time a party draws (initial weights, dropout, crops) it first moves PyTorch's generators to
-the start of a stream named by (seed, who, step). So a resumed run continues exactly where an
-undisturbed one would be, with no generator state to keep, and it does not matter which other
-parties share the process.
+Before a party draws (initial weights, dropout, crops) it moves PyTorch's generators to the start of
+a stream named by (seed, who, step). So a resumed run continues exactly, with no generator state to
+keep, whichever other parties share the process.
+
+Noise in messages is another matter: whoever knows the run's one seed could draw it again and take
+it off. A filter is therefore given a stream with 256 secret bits of its own a message, unless a
+test or a bench asks for noise that can be repeated. On a CPU NumPy's Philox takes 128 of them, on a
+GPU PyTorch's takes 63; docs/process-privacy.md says what that means.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,3 +66,29 @@ def own_randomness(device: torch.device) -> Iterator[None]:
     """Leave the caller's random generators as they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def secret_stream(who: str) -> Stream:
+    """Return a stream that nobody can start again: its seed has 256 bits."""
+    return Stream(secrets.randbits(256), who)
+
+
+def normal(stream: Stream, step: int, like: Tensor) -> Tensor:
+    """Return draws from N(0, 1) in double precision, of a tensor's shape and on its device."""
+    if like.device.type == "cpu":
+        return torch.from_numpy(_philox(stream, step).standard_normal(tuple(like.shape)))
+    draw = torch.Generator(like.device).manual_seed(stream.number(step))
+    return torch.randn(like.shape, generator=draw, device=like.device, dtype=torch.float64)
+
+
+def uniform(stream: Stream, step: int, like: Tensor) -> Tensor:
+    """Return draws from [0, 1) in double precision, of a tensor's shape and on its device."""
+    if like.device.type == "cpu":
+        return torch.from_numpy(_philox(stream, step).random(tuple(like.shape)))
+    draw = torch.Generator(like.device).manual_seed(stream.number(step))
+    return torch.rand(like.shape, generator=draw, device=like.device, dtype=torch.float64)
+
+
+def _philox(stream: Stream, step: int) -> np.random.Generator:
+    words = [stream.seed, step, int.from_bytes(stream.who.encode(), "big")]
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(words, pool_size=8)))

@@ -9,47 +9,44 @@ from collections.abc import Iterator
 from torch import Tensor
 
 from unlabel._version import __version__
-from unlabel.errors import CheckpointError, PartyRefused, RunError, refusal_of, why
-from unlabel.party.checkpoint import CheckpointStore
-from unlabel.party.draft import DRAFT
-from unlabel.party.lateness import Pending
-from unlabel.party.passive import PassiveParty
-from unlabel.party.policy import DIVERGED
+from unlabel.errors import CheckpointError, PartyRefused, why
+from unlabel.party.bottom import SYNTHETIC
+from unlabel.party.passive import PassiveParty, SentEmbeddings
+from unlabel.party.policy import DIVERGED, END_FIRST, require
 from unlabel.party.protocols import handles
 from unlabel.wire import (
+    AccumulateFisher,
     Describe,
     Description,
     Done,
     Embed,
     Embeddings,
     Gradients,
-    Keep,
     Message,
     Prepare,
     Restore,
+    RetainVersions,
     Save,
     Saved,
-    Weigh,
 )
 
 log = logging.getLogger("unlabel.party")
 
 #: Tables whose rows may move the weights.
-TRAINABLE = ("main", "public", DRAFT)
+TRAINABLE = ("main", "public", SYNTHETIC)
 
 
 @handles(Describe)
 def describe(party: PassiveParty, message: Describe) -> Message:
     """Tell the number of rows, the width of the embeddings, the versions and what was agreed."""
-    versions = party.store.versions() if party.store else ()
     return Description(
         step=message.step,
-        rows=0 if party.waits else len(party.bottom.tables["main"]),
+        rows=0 if party.is_unaligned else len(party.bottom.tables["main"]),
         width=party.width,
-        versions=versions,
+        versions=party.store.versions() if party.store else (),
         max_rows=party.guard.policy.max_rows,
         software=f"unlabel {__version__}",
-        agreed=party.agreed,
+        agreement=party.agreement,
         aligned=party.people.digest if party.people is not None else "",
     )
 
@@ -57,12 +54,9 @@ def describe(party: PassiveParty, message: Describe) -> Message:
 @handles(Prepare)
 def prepare(party: PassiveParty, message: Prepare) -> Message:
     """Fit the scaling of the party's own features on the training rows."""
-    if message.steps < 0:
-        raise PartyRefused("a training cannot have fewer than 0 steps.", "wrong-request")
+    require(message.steps >= 0, "a training cannot have fewer than 0 steps.")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
-    party.guard.settle()
-    if party.backlog.late:  # of a training that broke off, and nothing may be foreseen from it
-        party.pending = None
+    party.guard.flush_checks()
     party.bottom.prepare(rows, message.steps)
     party.guard.forget_norms()
     return Done(message.step)
@@ -70,172 +64,112 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
 
 @handles(Embed)
 def embed(party: PassiveParty, message: Embed) -> Message:
-    """Send embeddings; in training, remember the way back until their gradients come."""
-    available = party.bottom.count(message.table)
-    if not available:
-        raise PartyRefused(f"it has no table {message.table[:40]!r}.", "wrong-request")
-    if message.mode != "predict" and message.table not in TRAINABLE:
-        *most, last = TRAINABLE
-        named = f"{', '.join(most)} and {last}"
-        raise PartyRefused(f"it trains on its tables {named} and on no other.", "wrong-request")
-    if message.mode == "inputs" and message.table != DRAFT:
-        raise PartyRefused(
-            f"gradients move the inputs of its table '{DRAFT}' and of no other.", "wrong-request"
-        )
+    """Send embeddings; in training, keep their graph until their gradients come."""
+    step, mode, table = message.step, message.mode, message.table
+    available = party.bottom.count(table)
+    require(available, f"it has no table {table[:40]!r}.")
+    can_train = mode == "predict" or table in TRAINABLE
+    require(can_train, f"it trains on its tables {', '.join(TRAINABLE)} and on no other.")
+    can_move = mode != "inputs" or table == SYNTHETIC
+    require(can_move, f"gradients move the inputs of its table '{SYNTHETIC}' and of no other.")
     rows = party.guard.check_rows(message, available)
-    try:
-        embeddings = party.bottom.embed(
-            rows,
-            table=message.table,
-            mode=message.mode,
-            step=message.step,
-            ahead=len(party.backlog) if party.backlog.late else None,
-        )
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    except Exception as error:  # the owner's own model may raise anything
-        log.exception("the bottom model of %s failed", party.name)
-        raise PartyRefused(
-            f"its bottom model fails on these rows ({why(error)}).", "failed"
-        ) from error
+    with refusing_failures(party, "fails on these rows"):
+        embeddings = party.bottom.embed(rows, table=table, mode=mode, step=step)
     party.guard.check_embeddings(embeddings.detach())
-    if message.mode == "predict":
-        party.guard.settle()  # what a device flagged is read where a wait costs little
+    if mode == "predict":
+        party.guard.flush_checks()  # what a device flagged is read where a wait costs little
     else:
-        party.pending = Pending(message.step, embeddings, message.mode)
-    return Embeddings(message.step, embeddings.detach())
+        party.sent_embeddings = SentEmbeddings(step, embeddings, mode)
+    return Embeddings(step, embeddings.detach())
 
 
 @handles(Gradients)
 def descend(party: PassiveParty, message: Gradients) -> Message:
     """Carry the gradients through the bottom model and take one step of the optimiser."""
-    pending, values = carried(party, message)
-    with own_model(party):
-        if pending.mode == "inputs":
-            party.bottom.redraft(pending.embeddings, values)
+    sent, values = take_gradients(party, message)
+    with refusing_failures(party, "cannot learn"):
+        if sent.mode == "inputs":
+            party.bottom.move_inputs(sent.embeddings, values)
         else:
-            party.bottom.learn(pending.embeddings, values, message.step)
+            party.bottom.learn(sent.embeddings, values, message.step)
     return Done(message.step)
 
 
-def carried(party: PassiveParty, message: Gradients | Weigh) -> tuple[Pending, Tensor]:
-    """Return the embeddings that gradients are for, with gradients that break no rule."""
-    pending = party.backlog.find(message.step)
-    if pending is None:
+def take_gradients(
+    party: PassiveParty, message: Gradients | AccumulateFisher
+) -> tuple[SentEmbeddings, Tensor]:
+    """Return the embeddings that gradients are for, and gradients that break no rule."""
+    sent = party.sent_embeddings
+    if sent is None or sent.step != message.step:
         raise PartyRefused(
             f"it has sent no embeddings to train on in step {message.step}.", "wrong-request"
         )
-    values = party.guard.check_gradients(message, pending.embeddings)
-    party.backlog.take(message.step)
-    return pending, values
+    values = party.guard.check_gradients(message, sent.embeddings)
+    party.sent_embeddings = None
+    return sent, values
 
 
 @contextlib.contextmanager
-def own_model(party: PassiveParty) -> Iterator[None]:
+def refusing_failures(party: PassiveParty, failure: str) -> Iterator[None]:
     """Turn whatever the owner's own model raises into a refusal."""
     try:
         yield
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
+    except CheckpointError:
+        raise
     except Exception as error:
         log.exception("the bottom model of %s failed", party.name)
-        raise PartyRefused(f"its bottom model cannot learn ({why(error)}).", "failed") from error
+        raise PartyRefused(f"its bottom model {failure} ({why(error)}).", "failed") from error
 
 
 @handles(Save)
 def save(party: PassiveParty, message: Save) -> Message:
     """Keep the present state, unless a breach of the policy or a divergence went into it."""
-    party.guard.settle()
-    store = store_of(party)
-    versions = store.versions()
-    if message.version < 0:
-        raise PartyRefused("versions are counted from 0.", "wrong-request")
-    if party.open is not None:  # half-done work, and the memory of another optimiser
-        raise PartyRefused("a request is open; commit it or roll it back first.", "request-open")
-    staged = store.staged.versions()
+    party.guard.flush_checks()
+    store = party.required_store()
+    versions, staged = store.versions(), store.staged.versions()
+    require(message.version >= 0, "versions are counted from 0.")
+    # Its state would be half-done work, and the memory of another optimiser.
+    require(party.open_request is None, f"a request is open; {END_FIRST}", "request-open")
+    most = party.guard.policy.max_versions
     taken = len(versions) + len(staged)  # what is staged will need its place
-    if message.version not in versions and taken >= party.guard.policy.max_versions:
-        raise PartyRefused(
-            f"it keeps {party.guard.policy.max_versions} versions at most.", "policy"
-        )
-    if staged and message.version >= staged[-1]:
-        raise PartyRefused(
-            "a request is staged as this version; commit it or roll it back first.", "request-open"
-        )
-    try:
-        state = party.bottom.state()
-        if not party.bottom.is_finite():
-            raise PartyRefused(DIVERGED, "not-finite")
-        facts = {"features": party.bottom.features_digest()}
-        digest = store.save(message.version, state, facts)
-        if party.transcript is not None:
-            party.transcript.flush()
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    except RunError as error:
-        raise not_written(error) from error
+    fits = message.version in versions or taken < most
+    require(fits, f"it keeps {most} versions at most.", "policy")
+    is_older = not staged or message.version < staged[-1]
+    require(is_older, f"a request is staged as this version; {END_FIRST}", "request-open")
+    state = party.bottom.state()
+    require(party.bottom.is_finite(), DIVERGED, "not-finite")
+    digest = store.save(message.version, state, {"features": party.bottom.features_digest()})
+    party.flush_transcript()
     return Saved(message.step, digest)
 
 
 @handles(Restore)
 def restore(party: PassiveParty, message: Restore) -> Message:
     """Go to a version on disk, staged or not, if it is the one that was saved with the others."""
-    store = store_of(party)
+    version, digest = message.version, message.digest
+    store = party.required_store().store_with(version)
+    other = f"its version {version} is not the one that was saved with the others'."
+    require(not digest or store.digest(version) == digest, other, "checkpoint")
+    same_features = store.facts(version).get("features") == party.bottom.features_digest()
+    changed = f"its features have changed since version {version} was saved."
+    require(same_features, changed, "checkpoint")
+    party.bottom.end_request()
+    store.restore(version, party.bottom.load_state)
     try:
-        store = store.shelf_of(message.version)
-        if message.digest and store.digest(message.version) != message.digest:
-            raise PartyRefused(
-                f"its version {message.version} is not the one that was saved with the others'.",
-                "checkpoint",
-            )
-        if store.facts(message.version).get("features") != party.bottom.features_digest():
-            raise PartyRefused(
-                f"its features have changed since version {message.version} was saved.",
-                "checkpoint",
-            )
-        party.bottom.settle()
-        store.restore(message.version, party.bottom.load_state)
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    try:
-        party.guard.settle()
+        party.guard.flush_checks()
     except PartyRefused as breach:  # what was flagged on a device is noted before it is forgotten
         log.warning("%s returned to a version after a breach: %s", party.name, breach)
     party.guard.reset()
-    party.pending = None
-    party.open = None
+    party.sent_embeddings = party.open_request = None
     return Done(message.step)
 
 
-@handles(Keep)
-def keep(party: PassiveParty, message: Keep) -> Message:
+@handles(RetainVersions)
+def retain_versions(party: PassiveParty, message: RetainVersions) -> Message:
     """Drop every version but those named; the last one is never dropped."""
-    store = store_of(party)
-    if not set(message.versions) & set(store.versions()):
-        raise PartyRefused(
-            "it has none of the versions to keep, and drops nothing.", "wrong-request"
-        )
-    try:
-        store.keep(message.versions)
-        if party.transcript is not None:
-            party.transcript.flush()
-    except RunError as error:
-        raise not_written(error) from error
+    store = party.required_store()
+    has_any = set(message.versions) & set(store.versions())
+    require(has_any, "it has none of the versions to keep, and drops nothing.")
+    store.retain(message.versions)
+    party.flush_transcript()
     return Done(message.step)
-
-
-def not_written(error: RunError) -> PartyRefused:
-    """Return a refusal that says why, and not where on its disk the party keeps things."""
-    log.error("%s", error)
-    cause = error.__cause__
-    reason = cause.strerror if isinstance(cause, OSError) else "see its log"
-    return PartyRefused(
-        f"it cannot write to its own folder ({reason}); free some room there.", "not-written"
-    )
-
-
-def store_of(party: PassiveParty) -> CheckpointStore:
-    """Return the party's store of versions, or refuse what needs one."""
-    if party.store is None:
-        raise PartyRefused("it has no folder to keep versions in.", "wrong-request")
-    return party.store

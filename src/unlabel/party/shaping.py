@@ -1,111 +1,89 @@
 """What a passive party does to its own weights and inputs beyond descending.
 
-None of it sends anything home: the party gathers how much each weight matters, makes inputs of its
-own, and changes its weights by what it gathered. Its policy says whether it does (`serves`).
+It sums how much each weight matters, makes inputs of its own, and changes its weights by those
+sums. Nothing of it is sent to anybody, and its policy says whether it does so (`serves`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from unlabel.errors import CheckpointError, PartyRefused, refusal_of
 from unlabel.party.passive import PassiveParty
+from unlabel.party.policy import check_name, require
 from unlabel.party.protocols import handles
-from unlabel.party.serving import carried, own_model
-from unlabel.party.staging import MAX_REQUEST
-from unlabel.wire import Done, Draft, Message, Rewrite, Track, Weigh
+from unlabel.party.serving import refusing_failures, take_gradients
+from unlabel.wire import (
+    AccumulateFisher,
+    AccumulateUpdates,
+    Done,
+    Message,
+    SyntheticInputs,
+    TransformWeights,
+)
 
-#: Sums a party gathers at a time; each is as large as its model.
+#: Sums a party keeps at a time; each is as large as its model.
 MAX_SUMS = 4
 
 
-@handles(Weigh)
-def weigh(party: PassiveParty, message: Weigh) -> Message:
-    """Carry the gradients through the bottom model and note how much each weight matters."""
-    if party.open is None:
-        raise PartyRefused("it gathers only for a request; open one first.", "wrong-request")
-    _check_name(message.into, party.bottom.sums.named)
-    if message.weight <= 0:
-        raise PartyRefused("what it gathers has a weight above 0.", "wrong-request")
-    if party.pending is not None and party.pending.mode == "inputs":
-        raise PartyRefused("gradients of inputs say nothing about its weights.", "wrong-request")
-    pending, values = carried(party, message)
-    with own_model(party):
-        party.bottom.consider(pending.embeddings, values, message.into, message.weight)
+@handles(AccumulateFisher)
+def accumulate_fisher(party: PassiveParty, message: AccumulateFisher) -> Message:
+    """Carry the gradients through the bottom model and add their squares to a sum."""
+    require(party.open_request, "it sums gradients only for a request; open one first.")
+    _check_name(message.sum_name, party.bottom.sums.named)
+    require(message.weight > 0, "a sum takes gradients with a weight above 0.")
+    of_inputs = party.sent_embeddings is not None and party.sent_embeddings.mode == "inputs"
+    require(not of_inputs, "gradients of inputs say nothing about its weights.")
+    sent, values = take_gradients(party, message)
+    with refusing_failures(party, "cannot learn"):
+        sent.embeddings.backward(values)
+        party.bottom.accumulate_fisher(message.sum_name, message.weight)
     return Done(message.step)
 
 
-@handles(Track)
-def track(party: PassiveParty, message: Track) -> Message:
+@handles(AccumulateUpdates)
+def accumulate_updates(party: PassiveParty, message: AccumulateUpdates) -> Message:
     """Add what the next step changes to a sum."""
-    _check_name(message.into, party.bottom.moves.named)
-    party.bottom.track(message.into)
+    _check_name(message.sum_name, party.bottom.updates.named)
+    party.bottom.accumulate_updates(message.sum_name)
     return Done(message.step)
 
 
-@handles(Draft)
-def draft(party: PassiveParty, message: Draft) -> Message:
+@handles(SyntheticInputs)
+def make_synthetic_inputs(party: PassiveParty, message: SyntheticInputs) -> Message:
     """Make inputs of the party's own, in place of those it made before."""
     _check_open(party, message.request)
-    if not 0 <= message.noise <= party.guard.policy.max_rows or message.rate < 0:
-        raise PartyRefused(
-            f"it drafts up to {party.guard.policy.max_rows} rows, at a rate of 0 or more.",
-            "policy" if message.noise > party.guard.policy.max_rows else "wrong-request",
-        )
-    rows = message.rows
+    rows, most = message.rows, party.guard.policy.max_rows
+    require(message.noise <= most, f"it makes up to {most} inputs.", "policy")
+    positive = min(message.noise, message.rate, message.decay) >= 0
+    require(positive, "it makes inputs in a number, at a rate and with a decay of 0 or more.")
     if len(rows):
         rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
-    if bool(len(rows)) == bool(message.noise) or message.decay < 0:
-        raise PartyRefused(
-            "it drafts copies of rows or noise, with a decay of 0 or more.", "wrong-request"
-        )
-    try:
-        party.bottom.start_draft(
-            rows,
-            message.noise,
-            rule=message.rule,
-            rate=message.rate,
-            decay=message.decay,
-        )
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    party.pending = None
+    require(bool(len(rows)) != bool(message.noise), "it makes copies of rows, or noise.")
+    party.bottom.make_inputs(
+        rows, message.noise, rule=message.rule, rate=message.rate, decay=message.decay
+    )
+    party.sent_embeddings = None
     return Done(message.step)
 
 
-@handles(Rewrite)
-def rewrite(party: PassiveParty, message: Rewrite) -> Message:
-    """Change the weights by what was gathered."""
+@handles(TransformWeights)
+def transform_weights(party: PassiveParty, message: TransformWeights) -> Message:
+    """Change the weights by the party's sums."""
     _check_open(party, message.request)
-    if message.threshold < 0 or message.strength < 0:
-        raise PartyRefused(
-            "it rewrites with a threshold and a strength of 0 or more.", "wrong-request"
-        )
-    try:
-        party.bottom.rewrite(
-            message.rule,
-            message.by,
-            message.against,
-            threshold=message.threshold,
-            strength=message.strength,
-        )
-    except CheckpointError as error:
-        raise PartyRefused(str(error), refusal_of(error)) from error
-    party.pending = None
+    positive = min(message.threshold, message.strength) >= 0
+    require(positive, "it changes its weights by a threshold and a strength of 0 or more.")
+    party.bottom.transform_weights(
+        message.rule, message.sum_name, message.reference, message.threshold, message.strength
+    )
+    party.sent_embeddings = None
     return Done(message.step)
 
 
 def _check_open(party: PassiveParty, request: str) -> None:
-    if party.open is None or party.open.request != request:
-        raise PartyRefused(
-            "it does this only for a request that is open; open it first.", "wrong-request"
-        )
+    is_open = party.open_request is not None and party.open_request.request == request
+    require(is_open, "it does this only for a request that is open; open it first.")
 
 
 def _check_name(name: str, known: Mapping[str, object]) -> None:
-    if not (name.isascii() and name.isalnum() and len(name) <= MAX_REQUEST):
-        raise PartyRefused(
-            f"a sum is named by 1 to {MAX_REQUEST} letters and digits.", "wrong-request"
-        )
-    if name not in known and len(known) >= MAX_SUMS:
-        raise PartyRefused(f"it gathers {MAX_SUMS} sums at most.", "wrong-request")
+    check_name("a sum", name)
+    require(name in known or len(known) < MAX_SUMS, f"it keeps {MAX_SUMS} sums at most.")

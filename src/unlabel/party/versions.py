@@ -1,8 +1,7 @@
 """The versions that all parties of a federation share, as the active party keeps and restores them.
 
-A version is complete once the active party's manifest is written: it asks the others to save
-first, writes last, and notes the digest of what each of them wrote. So no party can bring another
-version than the one that was kept.
+The active party asks the others to save first, writes its own manifest last, and notes the digest
+of what each of them wrote: no party can return to another version than the one that was kept.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from unlabel.errors import CheckpointError, WireError
 from unlabel.files import OWNER_ONLY
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger
-from unlabel.wire import Describe, Description, Keep, Restore, Save, Saved, Transport
+from unlabel.wire import Describe, Description, Restore, RetainVersions, Save, Saved, Transport
 
 if TYPE_CHECKING:
     from unlabel.party.active import ActiveParty
@@ -34,23 +33,14 @@ class Versions:
 
     def __init__(self, active: ActiveParty, kept: CheckpointStore | None) -> None:
         self._active = active
-        self._kept = kept
-
-    def of(self, active: ActiveParty) -> Versions:
-        """Return the same versions as another view of the active party handles them."""
-        return Versions(active, self._kept)
-
-    @property
-    def are_kept(self) -> bool:
-        """Whether there is a place to keep versions in."""
-        return self._kept is not None
+        self.kept = kept
 
     @property
     def store(self) -> CheckpointStore:
         """The active party's own store, or an error that says there is none."""
-        if self._kept is None:
+        if self.kept is None:
             raise CheckpointError("These parties keep no versions; build them with a folder.")
-        return self._kept
+        return self.kept
 
     @property
     def ledger(self) -> Ledger:
@@ -60,22 +50,23 @@ class Versions:
     def save(self, version: int, facts: dict[str, Any], *, also: Sequence[int] = ()) -> None:
         """Keep the state of all parties as one version, and drop the others but `also`."""
         active, store = self._active, self.store
-        active.lookout.settle()
+        active.monitor.flush_checks()
         answers = active.transport.ask(Save(0, version))
         digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of version {version}.")
-        own = {"features": active.own.features_digest()} if active.own is not None else {}
-        kept = {**facts, **own, **active.lookout.facts(), "parties": digests}
-        store.save(version, self._state(), kept)
-        self.keep((version, *also))
+        features = {"features": active.bottom.features_digest()} if active.bottom else {}
+        noted = {**facts, **features, **active.monitor.facts(), "parties": digests}
+        states = {half: learner.state() for half, learner in active.learners().items()}
+        store.save(version, _joined(states), noted)
+        self.retain((version, *also))
 
     def restore(self, version: int) -> dict[str, Any]:
         """Bring all parties to one version, or to one that is staged; return its facts."""
         active = self._active
-        store = self.store.shelf_of(version)
+        store = self.store.store_with(version)
         facts = store.facts(version)
-        if active.own is not None and facts.get("features") != active.own.features_digest():
+        if active.bottom is not None and facts.get("features") != active.bottom.features_digest():
             raise CheckpointError(
                 f"The active party's features have changed since version {version} was saved."
             )
@@ -87,19 +78,18 @@ class Versions:
             )
         store.restore(version, self._load)
         active.transport.tell({p: Restore(0, version, digests[p]) for p in active.parties})
-        active.lookout.restore(facts)
-        active.lateness.clear()
+        active.monitor.restore(facts)
         return facts
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return what was noted with a version, without going back to it."""
         return self.store.facts(version)
 
-    def keep(self, versions: Sequence[int]) -> None:
+    def retain(self, versions: Sequence[int]) -> None:
         """Have all parties drop every version but these."""
         wanted = tuple(sorted(set(versions)))
-        self._active.transport.ask(Keep(0, wanted))
-        self.store.keep(wanted)
+        self._active.transport.ask(RetainVersions(0, wanted))
+        self.store.retain(wanted)
 
     def common(self) -> tuple[int, ...]:
         """Return the versions that every party has, oldest first."""
@@ -110,19 +100,15 @@ class Versions:
 
     def expect_newest(self, versions: Sequence[int]) -> None:
         """Raise where a party lost the newest version: the active party wrote it last."""
-        own = self.store.versions()
-        if own and own[-1] not in versions:
+        newest = max(self.store.versions(), default=None)
+        if newest is not None and newest not in versions:
             raise CheckpointError(
-                f"A party lost version {own[-1]}; restore its folder from a backup."
+                f"A party lost version {newest}; restore its folder from a backup."
             )
 
     def model_state(self) -> dict[str, Tensor]:
         """Return the active party's models, without their optimisers."""
-        return {
-            f"{half}/{name}": tensor
-            for half, learner in self._active.learners().items()
-            for name, tensor in learner.model_state().items()
-        }
+        return _joined({k: v.model_state() for k, v in self._active.learners().items()})
 
     def snapshot(self) -> Snapshot:
         """Return copies of the states of the active party's own models."""
@@ -133,24 +119,20 @@ class Versions:
 
     def load_snapshot(self, saved: Snapshot) -> None:
         """Return the active party's own models to a snapshot."""
-        self._active.lookout.reset()
-        self._active.lateness.clear()
-        for half, learner in self._active.learners().items():
-            learner.settle()
-            learner.load_state(saved[half])
-
-    def _state(self) -> dict[str, Tensor]:
-        return {
-            f"{half}/{name}": tensor
-            for half, learner in self._active.learners().items()
-            for name, tensor in learner.state().items()
-        }
+        self._active.monitor.reset()
+        self._load(_joined(saved))
 
     def _load(self, tensors: dict[str, Tensor]) -> None:
         for half, learner in self._active.learners().items():
-            own = {k[len(half) + 1 :]: v for k, v in tensors.items() if k.startswith(half + "/")}
-            learner.settle()
-            learner.load_state(own)
+            prefix = f"{half}/"
+            learner.end_request()
+            learner.load_state(
+                {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+            )
+
+
+def _joined(states: Snapshot) -> dict[str, Tensor]:
+    return {f"{half}/{name}": t for half, state in states.items() for name, t in state.items()}
 
 
 def describe(transport: Transport) -> dict[str, Description]:

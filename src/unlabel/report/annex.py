@@ -12,24 +12,24 @@ from __future__ import annotations
 
 import base64
 import secrets
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unlabel.errors import DataError, RunError, SettingsError
 from unlabel.files import write_atomically
-from unlabel.report.form import read_json
+from unlabel.report.certificate_form import read_json
 from unlabel.signing import canonical, expect_library
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+#: The form of the sealed file, the same since version 0.6; what is sealed has a form of its own.
 ANNEX = "unlabel annex 1"
 #: Sizes of a sealed annex are multiples of this.
 BLOCK = 65_536
 FIELDS = {"what", "auditor", "ephemeral", "nonce", "sealed"}
-WRONG_KEY = (
-    "The annex cannot be opened with this key: it is not the key that the annex was sealed for."
-)
 
 
 def make_auditor_keys(folder: Path) -> tuple[Path, Path]:
@@ -43,15 +43,10 @@ def make_auditor_keys(folder: Path) -> tuple[Path, Path]:
         if path.exists():
             raise RunError(f"'{path}' exists, and a key is not overwritten; choose another --out.")
     key = X25519PrivateKey.generate()
-    write_atomically(
-        private,
-        key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption()),
-        mode=0o600,
-    )
-    write_atomically(
-        public,
-        key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo),
-    )
+    pem, spki = form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo
+    secret = key.private_bytes(pem, form.PrivateFormat.PKCS8, form.NoEncryption())
+    write_atomically(private, secret, mode=0o600)
+    write_atomically(public, key.public_key().public_bytes(pem, spki))
     return private, public
 
 
@@ -66,13 +61,11 @@ def read_auditor_key(path: Path) -> X25519PublicKey:
         raise SettingsError(
             f"'{path}' is a private key, which is the auditor's alone; give the public one, .pub."
         )
-    try:
-        key = load_pem_public_key(data)
-    except Exception as error:  # damaged PEM raises one of many kinds
-        raise SettingsError(f"'{path}' is not a public key in PEM form.") from error
+    key = _loaded(load_pem_public_key, data)
     if not isinstance(key, X25519PublicKey):
         raise SettingsError(
-            f"'{path}' is not an X25519 key; make a pair with `unlabel keys auditor`."
+            f"'{path}' is not a public X25519 key in PEM form; make a pair with "
+            f"`unlabel keys auditor`."
         )
     return key
 
@@ -83,17 +76,19 @@ def read_annex_key(path: Path) -> X25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    try:
-        key = load_pem_private_key(_read(path), None)
-    except SettingsError:
-        raise
-    except Exception as error:  # damaged PEM raises one of many kinds
-        raise SettingsError(
-            f"'{path}' is not a private key in PEM form; give the auditor's .key file."
-        ) from error
+    key = _loaded(partial(load_pem_private_key, password=None), _read(path))
     if not isinstance(key, X25519PrivateKey):
-        raise SettingsError(f"'{path}' is not an X25519 key; give the auditor's .key file.")
+        raise SettingsError(
+            f"'{path}' is not a private X25519 key in PEM form; give the auditor's .key file."
+        )
     return key
+
+
+def _loaded(load: Callable[[bytes], object], data: bytes) -> object:
+    try:
+        return load(data)
+    except Exception:  # damaged PEM raises one of many kinds
+        return None
 
 
 def seal(plain: dict[str, Any], auditor: X25519PublicKey) -> bytes:
@@ -121,17 +116,20 @@ def unseal(data: bytes, key: X25519PrivateKey) -> dict[str, Any]:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
     from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-    found = read_json(data, "the annex")
-    whole = isinstance(found, dict) and found.keys() == FIELDS and found["what"] == ANNEX
-    if not whole or not all(isinstance(value, str) for value in found.values()):
+    envelope = read_json(data, "the annex")
+    whole = isinstance(envelope, dict) and envelope.keys() == FIELDS and envelope["what"] == ANNEX
+    if not whole or not all(isinstance(value, str) for value in envelope.values()):
         raise DataError("The annex is not one of this form.")
-    head = {name: value for name, value in found.items() if name != "sealed"}
+    head = {name: value for name, value in envelope.items() if name != "sealed"}
     if head["auditor"] != key.public_key().public_bytes_raw().hex():
-        raise DataError(WRONG_KEY)
+        raise DataError(
+            "The annex cannot be opened with this key: it is not the key that the annex was sealed "
+            "for."
+        )
     try:
         other = X25519PublicKey.from_public_bytes(bytes.fromhex(head["ephemeral"]))
         secret = _derive(key.exchange(other), head)
-        sealed = base64.b64decode(found["sealed"], validate=True)
+        sealed = base64.b64decode(envelope["sealed"], validate=True)
         nonce = bytes.fromhex(head["nonce"])
         plain = ChaCha20Poly1305(secret).decrypt(nonce, sealed, canonical(head))
     except (InvalidTag, ValueError) as error:

@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from unlabel.data import ACTIVE
 from unlabel.forget.request import commit_to
 from unlabel.signing import is_hex
 
-#: Modes of a request in which the active party's digests are blinded.
-BLINDED = ("hidden", "secret")
 #: Hexadecimal digits of a key.
 KEY = 64
 
 #: What becomes of a digest before it is stated or compared.
-Told = Callable[[str], str]
+Blinding = Callable[[str], str]
 
 
 def blinded(digest: str, key: str) -> str:
@@ -38,16 +35,6 @@ def blinded(digest: str, key: str) -> str:
 def plain(digest: str) -> str:
     """Return a digest as it is: that of everybody else."""
     return digest
-
-
-def blind_weights(weights: Mapping[str, str | None], key: str) -> dict[str, str | None]:
-    """Return the digests before and after a request under its key; what is unknown stays so."""
-    return {name: each and blinded(each, key) for name, each in weights.items()}
-
-
-def is_blinded(party: str, mode: str) -> bool:
-    """Tell whether a party states its digests under the key of a request."""
-    return party == ACTIVE and mode in BLINDED
 
 
 def key_that_opens(commitment: str, opening: object) -> str | None:

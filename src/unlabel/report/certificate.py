@@ -1,6 +1,6 @@
 """A certificate of one committed request: what every party states and signs, brought together.
 
-The active party gathers the parts of all parties, adds the dates, the level that an audit found
+The active party gathers the parts of all parties, adds the dates, how deep an audit found it
 and the mark of a sealed annex, and signs the whole.
 """
 
@@ -12,16 +12,16 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from unlabel._version import __version__
-from unlabel.audit.measurement import Measurements
+from unlabel.audit.figures import Measurements
+from unlabel.audit.verdict import verdict_of
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
-from unlabel.report.disclosure import audit_of, disclosure, level_of, mode_of
-from unlabel.report.form import CERTIFICATE
-from unlabel.report.gathering import gather
-from unlabel.report.term import day_of, due_day
-from unlabel.report.words import headline, meaning, not_meant
+from unlabel.report.attestations import gather
+from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
+from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
+from unlabel.report.wording import headline, meaning, not_meant
 from unlabel.signing import Signer, canonical
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class Issued:
 
 
 @dataclass(frozen=True)
-class AnnexWish:
+class AnnexRequest:
     """For whom an annex is sealed, and what people add to it.
 
     legal_basis  why the demand had to be met, in the words of whoever answers for it
-    informed     passive parties that were told what the request is about
+    informed     passive parties that know what the request is about
     """
 
     auditor: X25519PublicKey
@@ -58,7 +58,7 @@ def issue(
     request: str | None = None,
     received: date | None = None,
     trust: Mapping[str, str] | None = None,
-    annex: AnnexWish | None = None,
+    annex: AnnexRequest | None = None,
     temporary: bool = False,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
@@ -72,29 +72,30 @@ def issue(
     line = committed(active.versions.ledger.entries(), request)
     # What people gave is looked at before any party is asked, and makes a key.
     start = first_day(line.at, received)
-    audit = audit_of(store.home, line.request)
-    sealed = None
+    audit = verdict_of(store.home, line.request)
+    sealed = mark = None
     if annex is not None:
         plain = disclosure(
             store.home, line, audit, active.parties, annex.legal_basis, annex.informed
         )
         sealed = seal(plain, annex.auditor)
+        mark = {"sha256": sha256(sealed), "auditor": annex.auditor.public_bytes_raw().hex()}
     parts, missing = gather(active, line)
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
-    mode = mode_of(line.note)
-    told = mode in ("open", "deep")
+    secret = is_secret(line.note)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
         "commitment": line.note["commitment"],
-        "mode": mode,
-        "method": str(line.note["method"]) if told else None,
-        "depth": depth(level_of(audit, line), None if audit is None else audit.measures),
+        "visibility": visibility_of(line.note),
+        "secret": secret,
+        "method": None if secret else str(line.note["method"]),
+        **statement(depth_of(audit, line), None if audit is None else audit.measures),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
-        "annex": _mark(sealed, annex),
+        "annex": mark,
         "software": f"unlabel {__version__}",
         # Left out where keys are kept, so that version 0.6 reads such certificates too.
         **({"keys": "temporary"} if temporary else {}),
@@ -127,20 +128,19 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
             raise RunError(
                 f"Party '{party}' signed with key {key[:16]}.. but `trust` names "
                 f"{trust[party][:16]}.. as its key; ask its owner, and change `trust.{party}` in "
-                f"config.yaml only if the owner says that the key was renewed."
+                f"run.yaml only if the owner says that the key was renewed."
             )
 
 
-def depth(level: str | None, measures: Measurements | None = None) -> dict[str, Any]:
-    """Return the level that an audit found, and in plain words what it means and does not mean.
+def statement(depth: str | None, measures: Measurements | None = None) -> dict[str, Any]:
+    """Return how deep an audit found a request, and in plain words what that means and does not.
 
-    measures  of that audit, None where only the level is at hand
+    measures  of that audit, None where only the depth is at hand
     """
-    if level is None:
-        return {"level": None, "words": NOT_AUDITED}
-    said = (f"{headline(level, measures)}.", meaning(level, measures))
-    words = [*said, *not_meant(level, measures)]
-    return {"level": level, "words": " ".join(words)}
+    if depth is None:
+        return {"depth": None, "guarantee": None, "words": NOT_AUDITED}
+    words = [f"{headline(depth, measures)}.", meaning(depth, measures), *not_meant(depth, measures)]
+    return {"depth": depth, "guarantee": "measured", "words": " ".join(words)}
 
 
 def first_day(at: str, received: date | None) -> date:
@@ -174,9 +174,3 @@ def last_purge(purges: Sequence[Mapping[str, Any] | None], missing: bool) -> str
     if missing or any(purge is None for purge in purges):
         return None
     return max((str(purge["at"]) for purge in purges if purge), key=datetime.fromisoformat)
-
-
-def _mark(sealed: bytes | None, wish: AnnexWish | None) -> dict[str, str] | None:
-    if sealed is None or wish is None:
-        return None
-    return {"sha256": sha256(sealed), "auditor": wish.auditor.public_bytes_raw().hex()}

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from markupsafe import Markup
 
-from unlabel.report.drawing import (
+from unlabel.report.svg import (
     AXIS,
     LEFT,
     PERCENT,
@@ -19,10 +19,9 @@ from unlabel.report.drawing import (
     frame,
     glyph,
     line,
-    quarters,
     text,
 )
-from unlabel.report.words import short
+from unlabel.report.wording import short
 from unlabel.words import amount
 
 LETTERS = 16  # of a name that fit left of the plot
@@ -69,7 +68,7 @@ def dot_rows(
         above + STEP * max(1, len(row.marks)) + 11 for row, above in zip(rows, aboves, strict=True)
     ]
     bottom = 4 + sum(heights)
-    parts, top = axis(quarters(ticks, left), 4, bottom), 4.0
+    parts, top = axis(ticks, 4, bottom, left), 4.0
     for row, words, above, height in zip(rows, names, aboves, heights, strict=True):
         parts.append(line("rule", 0, top, RIGHT, top))
         name = "name strong" if row.strong else "name"
@@ -102,16 +101,14 @@ def bars(key: str, title: str, about: str, rows: Sequence[Row]) -> Markup:
     thick = 9
     heights = [thick * max(1, len(row.marks)) + 10 for row in rows]
     bottom = 4 + sum(heights)
-    parts, top = axis(quarters(PERCENT), 4, bottom), 4.0
+    parts, top = axis(PERCENT, 4, bottom), 4.0
     for row, height in zip(rows, heights, strict=True):
         name = "strong" if row.strong else ""
         parts.append(text(short(row.name, LETTERS), 0, top + height / 2 + 4, "start", name))
         for index, mark in enumerate(row.marks):
-            y = top + 5 + thick * index
-            width = (RIGHT - LEFT) * min(1.0, mark.value)
-            if width == 0:
-                continue
-            parts.append(bar(mark.model, LEFT, y, width, thick - 1.5))
+            y, width = top + 5 + thick * index, (RIGHT - LEFT) * min(1.0, mark.value)
+            if width:
+                parts.append(bar(f"m-{mark.model}", LEFT, y, width, thick - 1.5))
         top += height
     return frame(key, title, about, bottom + AXIS, parts)
 
@@ -245,22 +242,12 @@ def timeline(
             text(crossed, right, top + 16, "end", "tick"),
             line("grid", left, middle, right, middle),
         ]
-        for side, sign in (("received", -1), ("sent", 1)):
-            for index, count in enumerate(lane[side]):
-                tall = half * count / peak if peak else 0.0
+        for side, counts in lane.items():
+            for index, count in enumerate(counts):
                 if count:
-                    parts.append(
-                        Markup(
-                            '<rect class="bar {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" '
-                            'height="{:.1f}"/>'
-                        ).format(
-                            side,
-                            left + wide * index + 0.5,
-                            middle - tall if sign < 0 else middle,
-                            wide - 1,
-                            max(0.8, tall),
-                        )
-                    )
+                    x, tall = left + wide * index + 0.5, half * count / peak
+                    y = middle - tall if side == "received" else middle
+                    parts.append(bar(side, x, y, wide - 1, round(max(0.8, tall), 1)))
         top = middle + half + 8
     parts += [
         text(ends[0], left, top + 14, "start", "tick"),

@@ -4,33 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unlabel.audit.measurement import Measurement
+from unlabel.audit.figures import Measurement
 from unlabel.audit.verdict import MODELS, Verdict
 from unlabel.report import charts
-from unlabel.report.chapter import COMPARED, Chapter, Table, model_signs, named
 from unlabel.report.charts import Mark, Row
-from unlabel.report.words import MEASURE_NAMES, MODEL_NAMES, interval, places
+from unlabel.report.section import COMPARED, Section, Table, model_signs, named
+from unlabel.report.wording import MEASURE_NAMES, MODEL_NAMES, interval, places
 
 #: Names of the ticks of an axis that not all measures read as a share.
 UNITS = ("0", "0.25", "0.5", "0.75", "1")
 
 
-def scores(verdict: Verdict) -> Chapter:
+def scores(verdict: Verdict) -> Section:
     """Show what an attack on membership sees."""
-    found = verdict.pictures.get("scores") or {}
-    groups = found.get("models") or {}
+    histograms = verdict.pictures.get("scores") or {}
+    groups = histograms.get("models") or {}
     models = [model for model in COMPARED if model in groups]
     heading = "Can an attacker tell who was trained on?"
-    reading = (
+    explanation = (
         "How sure the model is of the true label: of forgotten samples it was trained on (filled) "
         "and of comparable samples it never saw (line). Where the two shapes lie on each other, "
         "an attacker who looks at this score learns nothing about who was in the training data.",
         "After forgetting, the shapes should look as in the model that was trained again.",
     )
     if not models:
-        missing = "Attack scores were not measured."
-        return Chapter("scores", heading, reading, missing=missing)
-    drawn, rows = [], []
+        return Section("scores", heading, explanation, missing="Attack scores were not measured.")
+    pictures, rows = [], []
     for model in models:
         pair = groups[model]
         middle = [pair[name]["quartiles"][1] for name in ("members", "strangers")]
@@ -40,129 +39,104 @@ def scores(verdict: Verdict) -> Chapter:
         )
         counts = {name: pair[name]["counts"] for name in ("members", "strangers")}
         title = f"Attack scores: {MODEL_NAMES[model]}"
-        picture = charts.histogram(f"scores-{model}", title, about, found["edges"], counts)
-        drawn.append((MODEL_NAMES[model], picture))
+        picture = charts.histogram(f"scores-{model}", title, about, histograms["edges"], counts)
+        pictures.append((MODEL_NAMES[model], picture))
         for name, words in (("members", "trained on"), ("strangers", "never seen")):
             quartiles = (f"{q:.2f}" for q in pair[name]["quartiles"])
             rows.append((MODEL_NAMES[model], words, *quartiles, str(pair[name]["rows"])))
     head = ("Model", "Samples", "Lower quartile", "Median", "Upper quartile", "Count")
-    signs = (("members", "Forgotten samples, trained on"), ("strangers", "Never seen"))
-    return Chapter("scores", heading, reading, signs, tuple(drawn), Table(head, tuple(rows)))
+    legend = (("members", "Forgotten samples, trained on"), ("strangers", "Never seen"))
+    table = Table(head, tuple(rows))
+    return Section("scores", heading, explanation, legend, tuple(pictures), table)
 
 
-def residue(verdict: Verdict) -> Chapter:
-    """Show every measure for all models, level by level."""
+def residue(verdict: Verdict) -> Section:
+    """Show every measure for all models, depth by depth."""
     heading = "What is left of it"
-    reading = (
+    explanation = (
         "Every measure for the model before and after, for one that merely hides the answer, and "
         "for one that was trained again. The aim is the last of these, not zero: a model that "
         "never learnt a label still tells it apart now and then.",
     )
-    order = list(MEASURE_NAMES)
-    known = sorted(
-        verdict.measures.items(),
-        key=lambda item: order.index(item[0]) if item[0] in order else len(order),
-    )
-    measures = {
-        name: found
-        for name, found in known
-        if any(figure.value is not None for figure in found.values.values())
+    known = {
+        name: measurement
+        for name, measurement in verdict.measures.items()
+        if any(figure.value is not None for figure in measurement.values.values())
     }
-    models = [m for m in MODELS if any(m in found.values for found in measures.values())]
-    drawn = []
+    measures = {name: known[name] for name in (*MEASURE_NAMES, *known) if name in known}
+    if not measures:
+        return Section("residue", heading, explanation, missing="Nothing was measured.")
+    models = [m for m in MODELS if any(m in each.values for each in measures.values())]
+    pictures = []
     named_places = places(verdict.measures)
-    for level in (None, *named_places):
-        rows = [
-            Row(
-                MEASURE_NAMES.get(name, name),
-                tuple(
-                    Mark(m, figure.value, figure.low, figure.high)
-                    for m in models
-                    if (figure := found.values.get(m)) and figure.value is not None
-                ),
-            )
-            for name, found in measures.items()
-            if found.level == level and _within(found)
-        ]
-        place = named_places[level] if level else "Everything else the model knows"
+    for depth in (None, *named_places):
+        rows = []
+        for name, each in measures.items():
+            if each.depth == depth and _within(each):
+                shown = [(m, each.figure(m)) for m in models]
+                marks = [Mark(m, f.value, f.low, f.high) for m, f in shown if f.value is not None]
+                rows.append(Row(MEASURE_NAMES.get(name, name), tuple(marks)))
+        place = named_places[depth] if depth else "Everything else the model knows"
         if rows:
             about_it = f"{len(rows)} measures, each with a value {named(models)}."
             title = f"What is left: {place.lower()}"
-            key = f"residue-{level or 'utility'}"
-            drawn.append((place, charts.dot_rows(key, title, about_it, rows, UNITS)))
-    if not measures:
-        missing = "Nothing was measured."
-        return Chapter("residue", heading, reading, missing=missing)
-    table = Table(
-        ("Measure", *(MODEL_NAMES[m] for m in models)),
-        tuple(
-            (
-                MEASURE_NAMES.get(name, name),
-                *(interval(found.values.get(m), found.unit) for m in models),
-            )
-            for name, found in measures.items()
-        ),
-    )
-    return Chapter("residue", heading, reading, model_signs(models), tuple(drawn), table)
+            key = f"residue-{depth or 'utility'}"
+            pictures.append((place, charts.dot_rows(key, title, about_it, rows, UNITS)))
+    lines = []
+    for name, each in measures.items():
+        figures = (interval(each.values.get(m), each.unit) for m in models)
+        lines.append((MEASURE_NAMES.get(name, name), *figures))
+    table = Table(("Measure", *(MODEL_NAMES[m] for m in models)), tuple(lines))
+    return Section("residue", heading, explanation, model_signs(models), tuple(pictures), table)
 
 
-def embeddings(verdict: Verdict) -> Chapter:
+def embeddings(verdict: Verdict) -> Section:
     """Show the embeddings of test rows before and after, in one basis."""
-    found = verdict.pictures.get("map") or {}
+    flat = verdict.pictures.get("map") or {}
     names = verdict.pictures.get("labels") or []
     forgotten = list(verdict.pictures.get("forgotten") or [])
-    maps = {m: found["models"][m] for m in COMPARED if m in found.get("models", {})}
+    maps = {m: flat["models"][m] for m in COMPARED if m in flat.get("models", {})}
     heading = "What the parties' models see"
-    reading: tuple[str, ...] = (
+    explanation: tuple[str, ...] = (
         "Each dot is a test sample as the parties' models describe it to the label holder, drawn "
         "flat, before and after on the same scale. A cloud of forgotten samples that still stands "
         "apart can still be recognised by whoever holds these models.",
     )
     if not maps:
-        missing = "A map of the embeddings was not made."
-        return Chapter("map", heading, reading, missing=missing)
-    reading += (
-        f"A flat picture shows {100 * found['explained']:.0f} % of the differences: clouds that "
+        return Section("map", heading, explanation, missing="A map of the embeddings was not made.")
+    explanation += (
+        f"A flat picture shows {100 * flat['explained']:.0f} % of the differences: clouds that "
         f"are apart here are apart, clouds that overlap here need not. The measures above decide.",
     )
     xs, ys = ([point[axis] for points in maps.values() for point in points] for axis in (0, 1))
     box = (min(xs), max(xs), min(ys), max(ys))
-    drawn = tuple(
-        (
-            MODEL_NAMES[model],
-            charts.scatter(
-                f"map-{model}",
-                f"Embeddings: {MODEL_NAMES[model]}",
-                f"A map of {len(points)} test samples of {len(names)} labels.",
-                points,
-                box,
-                names,
-                forgotten,
-            ),
-        )
-        for model, points in maps.items()
-    )
+    pictures = []
+    for model, points in maps.items():
+        title = f"Embeddings: {MODEL_NAMES[model]}"
+        about = f"A map of {len(points)} test samples of {len(names)} labels."
+        picture = charts.scatter(f"map-{model}", title, about, points, box, names, forgotten)
+        pictures.append((MODEL_NAMES[model], picture))
     rows = tuple(
         (names[label], *(_middle(points, label) for points in maps.values()))
         for label in range(len(names))
         if any(point[2] == label for points in maps.values() for point in points)
     )
     head = ("Middle of the dots of", *(MODEL_NAMES[m] for m in maps))
-    signs = (("dot-forgotten", "Forgotten"), ("dot", "Other labels"))
-    shown = signs if forgotten else signs[1:]
-    return Chapter("map", heading, reading, shown, drawn, Table(head, rows))
+    legend = (("dot-forgotten", "Forgotten"), ("dot", "Other labels"))
+    shown = legend if forgotten else legend[1:]
+    return Section("map", heading, explanation, shown, tuple(pictures), Table(head, rows))
 
 
-def _within(found: Measurement) -> bool:
+def _within(measurement: Measurement) -> bool:
     """Return whether all values of a measure fit an axis from 0 to 1."""
-    figures = found.values.values()
+    figures = measurement.values.values()
     ends = [end for each in figures for end in (each.value, each.low, each.high)]
-    return found.unit != "ratio" and all(0 <= end <= 1 for end in ends if end is not None)
+    return measurement.unit != "ratio" and all(0 <= end <= 1 for end in ends if end is not None)
 
 
 def _middle(points: Sequence[Sequence[float]], label: int) -> str:
-    own = [point for point in points if point[2] == label]
-    if not own:
+    inside = [point for point in points if point[2] == label]
+    if not inside:
         return "-"
-    x, y = (sorted(point[axis] for point in own)[len(own) // 2] for axis in (0, 1))
+    x, y = (sorted(point[axis] for point in inside)[len(inside) // 2] for axis in (0, 1))
     return f"({x:.1f}, {y:.1f})"

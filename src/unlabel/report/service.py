@@ -12,16 +12,16 @@ from typing import Any
 from jinja2 import TemplateError
 
 from unlabel.audit import Verdict
-from unlabel.audit.service import AUDIT, NEXT_FOR_PEOPLE, PEOPLE
+from unlabel.audit.service import NEXT_FOR_PEOPLE, PEOPLE
+from unlabel.audit.verdict import AUDIT, MISREAD, read_verdict
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.files import write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
 from unlabel.report.annex import read_auditor_key
-from unlabel.report.certificate import AnnexWish, issue
+from unlabel.report.certificate import AnnexRequest, issue
 from unlabel.report.page import page
-from unlabel.report.reading import purge_times, read_verdict, state_since
 from unlabel.train.facts import staged_in
 
 REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
@@ -65,15 +65,8 @@ def write_report(
     verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
     try:
         text = page(verdict, purged, trouble)
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        TypeError,
-        ValueError,
-        TemplateError,
-    ) as e:
-        # The outer form was right, something within it was not.
+    except (*MISREAD, TemplateError) as e:
+        # Pictures are plain data, which nothing has checked before they are drawn.
         raise RunError(
             f"'{audit}' is not what `unlabel audit` writes ({type(e).__name__}: {e}); run "
             f"`unlabel audit` again."
@@ -95,6 +88,30 @@ def _expect_labels(folder: Path, entries: Sequence[LedgerEntry]) -> None:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[state]}")
 
 
+def purge_times(
+    ledgers: Mapping[str, Sequence[LedgerEntry]], request: str
+) -> dict[str, str | None]:
+    """Return when each party's ledger attests a purge after it committed a request, or None.
+
+    A purge counts where it goes with this request or with a later one: one that was asked for
+    before, and came late, left the weights from before this request where they were.
+    """
+    times: dict[str, str | None] = {}
+    for party, entries in ledgers.items():
+        committed = [entry.request for entry in entries if entry.event == "commit"]
+        since = committed[committed.index(request) :] if request in committed else []
+        purges = [e.at for e in entries if e.event == "purge" and e.request in since]
+        times[party] = purges[0] if purges else None
+    return times
+
+
+def state_since(entries: Sequence[LedgerEntry], request: str, audited: str) -> str:
+    """Return what became of a request: what a ledger says, else what it was when audited."""
+    known = {"commit": "committed", "rollback": "rolled-back"}
+    states = [known[e.event] for e in entries if e.request == request and e.event in known]
+    return states[-1] if states else audited
+
+
 @dataclass(frozen=True)
 class Certified:
     """A certificate that was written.
@@ -114,10 +131,10 @@ class Certified:
 
 def annex_for(
     auditor_key: str | Path | None, legal_basis: str | None, informed: Sequence[str]
-) -> AnnexWish | None:
+) -> AnnexRequest | None:
     """Return for whom an annex is sealed and what people add to it, None without an auditor."""
     if auditor_key is not None:
-        return AnnexWish(read_auditor_key(Path(auditor_key)), legal_basis, tuple(informed))
+        return AnnexRequest(read_auditor_key(Path(auditor_key)), legal_basis, tuple(informed))
     if legal_basis or informed:
         raise SettingsError(
             "--legal-basis and --informed stand in the annex, which needs --auditor-key."
@@ -141,7 +158,7 @@ def certify(
     *,
     request: str | None = None,
     received: date | None = None,
-    annex: AnnexWish | None = None,
+    annex: AnnexRequest | None = None,
     temporary: bool = False,
 ) -> Certified:
     """Have every party sign what it did for a request, and write the certificate."""
@@ -165,10 +182,5 @@ def certify(
     text = json.dumps(issued.certificate, indent=1) + "\n"
     write_atomically(target, text.encode())
     met = {party: key for party, key in issued.keys.items() if party not in trust}
-    return Certified(
-        path=target,
-        annex=beside if issued.annex is not None else None,
-        body=issued.certificate["certificate"],
-        newly_trusted=met,
-        temporary=temporary,
-    )
+    sealed = None if issued.annex is None else beside
+    return Certified(target, sealed, issued.certificate["certificate"], met, temporary)

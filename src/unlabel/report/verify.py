@@ -9,15 +9,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unlabel import compat
 from unlabel.data import ACTIVE
 from unlabel.errors import DataError
 from unlabel.files import sha256
 from unlabel.forget.request import commit_to
-from unlabel.report.annex import ANNEX, unseal
+from unlabel.report.annex import unseal
 from unlabel.report.certificate import last_purge
+from unlabel.report.certificate_form import Body, Certificate, day_of, due_day, read_certificate
 from unlabel.report.checks import Checks
-from unlabel.report.form import Body, Certificate, Part, read_certificate
-from unlabel.report.term import day_of, due_day
+from unlabel.report.disclosure import DISCLOSURE
 from unlabel.report.verify_run import check_run
 from unlabel.signing import canonical, is_signed
 
@@ -48,31 +49,31 @@ def verify(
     """
     checks = Checks()
     try:
-        found, raw = read_certificate(text, name)
+        document, raw = read_certificate(text, name)
     except DataError as error:
         checks.faults.append(str(error))
         return checks
-    check_signatures(found, raw["certificate"], checks)
-    check_keys(found, trust, checks)
-    check_all_named(found.certificate, parties, trust or {}, checks)
-    check_parts(found.certificate, checks)
-    check_term(found.certificate, checks)
-    check_annex(found.certificate, annex, annex_key, checks)
+    check_signatures(document, raw["certificate"], checks)
+    check_keys(document, trust, checks)
+    check_all_named(document.certificate, parties, trust or {}, checks)
+    check_parts(document.certificate, checks)
+    check_term(document.certificate, checks)
+    check_annex(document.certificate, annex, annex_key, checks)
     if run is None:
         checks.unchecked.append("No run was given, so ledgers and weights were not looked at.")
     else:
-        check_run(found.certificate, run, checks)
+        check_run(document.certificate, run, checks)
     return checks
 
 
-def check_signatures(found: Certificate, raw: Mapping[str, Any], checks: Checks) -> None:
+def check_signatures(document: Certificate, raw: Mapping[str, Any], checks: Checks) -> None:
     """Check every party's signature over its part, and the active party's over the whole."""
     good = checks.expect(
-        is_signed(found.key, canonical(raw), found.signature),
+        is_signed(document.key, canonical(raw), document.signature),
         "The active party's signature over the whole does not hold: the certificate was changed "
         "after it was signed.",
     )
-    for party, signed in found.certificate.parties.items():
+    for party, signed in document.certificate.parties.items():
         part = canonical(raw["parties"][party]["part"])
         good &= checks.expect(
             is_signed(signed.key, part, signed.signature),
@@ -80,16 +81,16 @@ def check_signatures(found: Certificate, raw: Mapping[str, Any], checks: Checks)
             f"changed.",
         )
     if good:
-        signers = ", ".join(found.certificate.parties)
+        signers = ", ".join(document.certificate.parties)
         checks.held.append(f"Signatures hold: {signers}, and the active party's over the whole.")
 
 
-def check_keys(found: Certificate, trust: Mapping[str, str] | None, checks: Checks) -> None:
+def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: Checks) -> None:
     """Check that the keys are those that are trusted, and that nobody was left out."""
-    body = found.certificate
-    own = body.parties.get(ACTIVE)
+    body = document.certificate
+    active = body.parties.get(ACTIVE)
     checks.expect(
-        own is not None and own.key == found.key,
+        active is not None and active.key == document.key,
         "The certificate as a whole is not signed with the key of the active party's own part.",
     )
     for party in sorted(body.parties.keys() & body.not_signed.keys()):
@@ -140,19 +141,15 @@ def check_parts(body: Body, checks: Checks) -> None:
     """Check that all parts speak of one request, and each of its own party."""
     good = True
     for party, signed in body.parties.items():
-        part = signed.part
+        part, purge = signed.part, signed.part.purge
+        foreign = purge is not None and purge.attested_by != party
+        incomplete = purge is not None and purge.version < part.version
         for holds, what in (
             (part.party == party, f"is of party '{part.party}'"),
             (part.request == body.request, f"is of another request, {part.request}"),
             (part.commitment == body.commitment, "holds another commitment to the request"),
-            (
-                part.purge is None or part.purge.attested_by == party,
-                "holds a purge that is attested by somebody else",
-            ),
-            (
-                part.purge is None or part.purge.version >= part.version,
-                "attests a purge that left older weights",
-            ),
+            (not foreign, "holds a purge that is attested by somebody else"),
+            (not incomplete, "attests a purge that left older weights"),
         ):
             good &= checks.expect(holds, f"The part of party '{party}' {what}.")
     if good:
@@ -175,9 +172,9 @@ def check_term(body: Body, checks: Checks) -> None:
         f"The certificate says that the commit was {'' if term.in_time else 'not '}in time, but "
         f"it came on {committed} and was due on {due}.",
     )
-    own = parts.get(ACTIVE)
+    active = parts.get(ACTIVE)
     checks.expect(
-        own is None or own.committed == term.committed,
+        active is None or active.committed == term.committed,
         "The date of the commit is not that of the active party's part.",
     )
     purges = [None if p.purge is None else asdict(p.purge) for p in parts.values()]
@@ -189,8 +186,10 @@ def check_term(body: Body, checks: Checks) -> None:
     issued = datetime.fromisoformat(term.issued)
     checks.expect(issued <= datetime.now(UTC) + AHEAD, "The certificate is dated in the future.")
     for party, part in parts.items():
+        purge = [part.purge.at] if part.purge is not None else []
+        moments = [datetime.fromisoformat(m) for m in (part.committed, *purge, part.signed)]
         checks.expect(
-            _in_order(part, issued),
+            [*moments, issued] == sorted([*moments, issued]),
             f"The dates of party '{party}' are out of order: commit, purge, signature, issue.",
         )
     if len(checks.faults) == before:
@@ -201,12 +200,6 @@ def check_term(body: Body, checks: Checks) -> None:
             else f"Dates hold: committed on {committed}; nobody stated when the demand came in, so "
             f"whether that was in time is not known."
         )
-
-
-def _in_order(part: Part, issued: datetime) -> bool:
-    purge = [part.purge.at] if part.purge is not None else []
-    moments = [datetime.fromisoformat(m) for m in (part.committed, *purge, part.signed)]
-    return [*moments, issued] == sorted([*moments, issued])
 
 
 def check_annex(
@@ -232,7 +225,7 @@ def check_annex(
         )
         return
     try:
-        opened = unseal(annex, key)
+        opened = compat.annex(unseal(annex, key))
     except DataError as error:
         checks.faults.append(str(error))
         return
@@ -245,19 +238,19 @@ def check_annex(
 
 def _is_disclosure(opened: Mapping[str, Any]) -> bool:
     """Tell whether an annex says things in lists and by party, as `disclosure` does."""
-    asked, told = opened.get("asked"), opened.get("recipients")
+    asked, recipients = opened.get("asked"), opened.get("recipients")
     return (
         isinstance(asked, dict)
         and all(isinstance(names, list) for names in asked.values())
-        and isinstance(told, dict)
-        and all(isinstance(each, dict) for each in told.values())
+        and isinstance(recipients, dict)
+        and all(isinstance(each, dict) for each in recipients.values())
         and isinstance(opened.get("not_tested"), list)
     )
 
 
 def _check_opened(body: Body, opened: Mapping[str, Any], checks: Checks) -> None:
     good = checks.expect(
-        (opened.get("what"), opened.get("request")) == (ANNEX, body.request),
+        (opened.get("what"), opened.get("request")) == (DISCLOSURE, body.request),
         "The annex is of another request.",
     )
     try:
@@ -268,10 +261,9 @@ def _check_opened(body: Body, opened: Mapping[str, Any], checks: Checks) -> None
         hmac.compare_digest(commitment, body.commitment),
         "The request in the annex, under its key, does not give the commitment of the certificate.",
     )
-    level = opened.get("level")
+    depth = opened.get("depth")
     good &= checks.expect(
-        level == body.depth.level,
-        f"The certificate states level {body.depth.level}, the annex {level}.",
+        depth == body.depth, f"The certificate states depth {body.depth}, the annex {depth}."
     )
     if good:
         checks.held.append("The request in the annex gives the commitment that all parties hold.")

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.party.attesting import DIGEST
 from unlabel.party.checkpoint import STAGED
-from unlabel.report.blinding import Told, blinded, is_blinded, key_that_opens, plain
+from unlabel.report.blinding import Blinding, blinded, key_that_opens, plain
+from unlabel.report.certificate_form import Body, Part
 from unlabel.report.checks import Checks
-from unlabel.report.form import Body, Part
 from unlabel.signing import is_hex
 
 
@@ -33,15 +34,19 @@ def check_run(body: Body, run: Path, checks: Checks) -> None:
             )
             continue
         before = len(checks.faults)
-        entries = _entries(folder, checks)
+        entries: list[LedgerEntry] | None = None
+        try:
+            entries = Ledger(folder).entries()
+        except CheckpointError as error:
+            checks.faults.append(str(error))
         signed = body.parties.get(party)
         if signed is None:
             continue
-        told = _told(body, party, folder, checks)
+        blind = _blinding(body, party, folder, checks)
         if entries is not None:
-            check_ledger(signed.part, party, entries, told, checks)
-        check_weights(signed.part, party, folder, told, checks)
-        if told is None:
+            check_ledger(signed.part, party, entries, blind, checks)
+        check_weights(signed.part, party, folder, blind, checks)
+        if blind is None:
             checks.unchecked.append(
                 f"The weights of party '{party}' were not checked: its digests stand under the key "
                 f"of the request, which is not at hand; give --annex-key."
@@ -50,9 +55,9 @@ def check_run(body: Body, run: Path, checks: Checks) -> None:
             checks.held.append(f"Ledger and weights of party '{party}' are those it signed.")
 
 
-def _told(body: Body, party: str, folder: Path, checks: Checks) -> Told | None:
+def _blinding(body: Body, party: str, folder: Path, checks: Checks) -> Blinding | None:
     """Return how a party's digests are stated, None where a key is needed and not at hand."""
-    if not is_blinded(party, body.mode):
+    if party != ACTIVE or not body.secret:
         return plain
     path = folder / "secrets" / f"{Path(body.request).name}.json"
     key = None
@@ -72,16 +77,8 @@ def _told(body: Body, party: str, folder: Path, checks: Checks) -> Told | None:
     return None if key is None else partial(blinded, key=key)
 
 
-def _entries(folder: Path, checks: Checks) -> list[LedgerEntry] | None:
-    try:
-        return Ledger(folder).entries()
-    except CheckpointError as error:
-        checks.faults.append(str(error))
-        return None
-
-
 def check_ledger(
-    part: Part, party: str, entries: Sequence[LedgerEntry], told: Told | None, checks: Checks
+    part: Part, party: str, entries: Sequence[LedgerEntry], blind: Blinding | None, checks: Checks
 ) -> None:
     """Check that a ledger whose chain is whole holds what the party signed."""
     lines = [e for e in entries if (e.event, e.request) == ("commit", part.request)]
@@ -103,8 +100,8 @@ def check_ledger(
     noted, signed = lines[0].note, [part.weights.before or "", part.weights.after]
     checks.expect(
         "weights" not in noted
-        or told is None
-        or (noted.get("version"), _stated(noted["weights"], told)) == (part.version, signed),
+        or blind is None
+        or (noted.get("version"), _stated(noted["weights"], blind)) == (part.version, signed),
         f"The ledger of party '{party}' holds another version or other weights than it signed.",
     )
     checks.expect(
@@ -123,21 +120,23 @@ def check_ledger(
     )
 
 
-def _stated(digests: object, told: Told) -> list[object]:
+def _stated(digests: object, blind: Blinding) -> list[object]:
     """Return the digests of a ledger's line as a part states them."""
     each = digests if isinstance(digests, list) else []
-    return [told(digest) if is_hex(digest, DIGEST) else digest for digest in each]
+    return [blind(digest) if is_hex(digest, DIGEST) else digest for digest in each]
 
 
-def check_weights(part: Part, party: str, folder: Path, told: Told | None, checks: Checks) -> None:
+def check_weights(
+    part: Part, party: str, folder: Path, blind: Blinding | None, checks: Checks
+) -> None:
     """Check the files of weights that are still there."""
-    shelf = folder / "versions"
-    numbers = sorted(int(p.stem) for p in shelf.glob("*.safetensors") if p.stem.isdecimal())
-    path = shelf / f"{part.version:06d}.safetensors"
+    versions = folder / "versions"
+    numbers = sorted(int(p.stem) for p in versions.glob("*.safetensors") if p.stem.isdecimal())
+    path = versions / f"{part.version:06d}.safetensors"
     where = f"{party}/versions/{path.name}"
     if path.exists():
         checks.expect(
-            told is None or told(sha256(path.read_bytes())) == part.weights.after,
+            blind is None or blind(sha256(path.read_bytes())) == part.weights.after,
             f"The weights '{where}' are not those that party '{party}' signed.",
         )
     elif numbers and numbers[-1] > part.version:
@@ -151,26 +150,25 @@ def check_weights(part: Part, party: str, folder: Path, told: Told | None, check
         files = [p for s in ("versions", STAGED) for p in sorted((folder / s).glob("*"))]
         older = [p for p in files if p.stem.isdecimal() and int(p.stem) < left]
         # A hidden request leaves a party the weights it had, so that those may well be there.
-        if told is not None and part.weights.before != part.weights.after:
-            older += [p for p in files if p not in older and _is_of(p, part.weights.before, told)]
+        if blind is not None and part.weights.before != part.weights.after:
+            older += [p for p in files if p not in older and _is_of(p, part.weights.before, blind)]
         for old in older:
             checks.faults.append(
                 f"Party '{party}' attests a purge, but '{party}/{old.parent.name}/{old.name}' from "
                 f"before it is still there."
             )
-        return
-    if told is not None:
-        _check_before(part, party, shelf, told, checks)
+    elif blind is not None:
+        _check_before(part, party, versions, blind, checks)
 
 
-def _is_of(path: Path, digest: str | None, told: Told) -> bool:
+def _is_of(path: Path, digest: str | None, blind: Blinding) -> bool:
     """Tell whether a file holds certain weights, under whatever number it stands."""
-    return path.suffix == ".safetensors" and told(sha256(path.read_bytes())) == digest
+    return path.suffix == ".safetensors" and blind(sha256(path.read_bytes())) == digest
 
 
-def _check_before(part: Part, party: str, shelf: Path, told: Told, checks: Checks) -> None:
+def _check_before(part: Part, party: str, versions: Path, blind: Blinding, checks: Checks) -> None:
     """Check the weights from before the request, where nothing was purged."""
-    for manifest in sorted(shelf.glob("*.json")):
+    for manifest in sorted(versions.glob("*.json")):
         path = manifest.with_suffix(".safetensors")
         try:
             noted = json.loads(manifest.read_text(encoding="utf-8")).get("sha256")
@@ -179,10 +177,10 @@ def _check_before(part: Part, party: str, shelf: Path, told: Told, checks: Check
                 f"Manifest '{party}/versions/{manifest.name}' cannot be read or was changed."
             )
             continue
-        stated = told(noted) if is_hex(noted, DIGEST) else ""
+        stated = blind(noted) if is_hex(noted, DIGEST) else ""
         if stated == part.weights.before and path.exists():
             checks.expect(
-                told(sha256(path.read_bytes())) == part.weights.before,
+                blind(sha256(path.read_bytes())) == part.weights.before,
                 f"The weights '{party}/versions/{path.name}' from before the request are not "
                 f"those that party '{party}' signed.",
             )

@@ -15,18 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unlabel.config import TrainSettings
 from unlabel.data import Features, Rows
 from unlabel.train.epochs import patience_of
 from unlabel.train.loop import batch_count
-from unlabel.train.progress import Progress
-from unlabel.train.settings import TrainSettings
-from unlabel.train.watch import Epoch
+from unlabel.train.progress import Epoch, Progress
 
 #: Falls of the training loss and of the validation loss, from the second quarter of the epochs to
-#: the fourth, that show a model which still learns. On 13 tables (4 seeds; 5,
-#: 10 and 20 epochs of 100 steps and more in all) those whose validation loss fell by less were at
-#: most a point of accuracy better at twice the epochs, and mostly worse. The limits were set on
-#: these tables and tried on no others.
+#: the fourth, that show a model which still learns. On 13 tables (4 seeds; 5, 10 and 20 epochs),
+#: and tried on no others: those whose validation loss fell by less were at most a point of accuracy
+#: better at twice the epochs, and mostly worse.
 FALLING, FALLING_TOO = 0.1, 0.05
 #: So few steps hardly move a model, so that its losses have not begun to fall: on the same tables
 #: it then predicted little else than the most frequent label.
@@ -48,25 +46,24 @@ def advise(
     settings: TrainSettings,
     rows: Rows,
     labels: Tensor,
-    own: Features | None = None,
+    features: Features | None = None,
 ) -> tuple[str, ...]:
     """Return what there is to say of a finished training; nothing where it went well.
 
-    rows    that it trained on and validated by
-    labels  of all rows
-    own     the label holder's own features, where it has any
+    rows      that it trained on and validated by
+    labels    of all rows
+    features  the label holder's own, where it has any
     """
     if not progress.history:
         return ()
     steps = len(progress.history) * batch_count(rows.train, settings.batch)
-    sentences = [
-        undertrained(progress.history, settings, steps),
-        overfitted(progress, settings, rows),
-    ]
+    early = undertrained(progress.history, settings, steps)
+    late = overfitted(progress, settings, rows)
+    below = ""
     # Of a model that has hardly learned, that others do better says nothing more.
-    if own is not None and not sentences[0]:
-        sentences.append(below_own_features(progress, settings, rows, labels, own))
-    return tuple(sentence for sentence in sentences if sentence)
+    if features is not None and not early:
+        below = below_own_features(progress, settings, rows, labels, features)
+    return tuple(sentence for sentence in (early, late, below) if sentence)
 
 
 def undertrained(history: Sequence[Epoch], settings: TrainSettings, steps: int) -> str:
@@ -104,7 +101,8 @@ def _still_falls(quarters: Sequence[Sequence[Epoch]]) -> bool:
     if len(quarters) < 2:
         return False
     earlier = quarters[min(2, len(quarters) - 1)]
-    if _fall([e.loss for e in earlier], [e.loss for e in quarters[0]]) <= FALLING:
+    before, after = (mean(epoch.loss for epoch in some) for some in (earlier, quarters[0]))
+    if before <= 0 or 1 - after / before <= FALLING:
         return False
     losses = [[e.validation_loss for e in quarter] for quarter in quarters]
     known = [mean(loss for loss in some if loss is not None) for some in losses if None not in some]
@@ -136,7 +134,7 @@ def overfitted(progress: Progress, settings: TrainSettings, rows: Rows) -> str:
 
 
 def below_own_features(
-    progress: Progress, settings: TrainSettings, rows: Rows, labels: Tensor, own: Features
+    progress: Progress, settings: TrainSettings, rows: Rows, labels: Tensor, features: Features
 ) -> str:
     """Say where a logistic regression on the label holder's own features does better.
 
@@ -147,10 +145,11 @@ def below_own_features(
     kept = _kept(progress, settings, rows)
     q, m = kept.validation_accuracy, len(rows.validation)
     # Numbers of words are names, and sums of names mean nothing.
-    is_words = not own.values.is_floating_point() and own.values.dtype != torch.uint8
+    values = features.values
+    is_words = not values.is_floating_point() and values.dtype != torch.uint8
     if q is None or q == 1 or is_words:
         return ""
-    r = _regression(own, labels, rows)
+    r = _regression(features, labels, rows)
     if r is None or r - q <= DEVIATIONS * math.sqrt(_variance(q, m) + _variance(r, m)):
         return ""
     return (
@@ -160,21 +159,22 @@ def below_own_features(
     )
 
 
-def _regression(own: Features, labels: Tensor, rows: Rows) -> float | None:
+def _regression(features: Features, labels: Tensor, rows: Rows) -> float | None:
     """Return the validation accuracy of a logistic regression, None where it has too few rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     count = len(torch.unique(labels[rows.train]))
-    most = MOST // (math.prod(own.shape) * count)
+    most = MOST // (math.prod(features.shape) * count)
     if count < 2 or min(most, len(rows.train)) < FEWEST * count:
         return None
     train, held = rows.train[:: math.ceil(len(rows.train) / most)], rows.validation
     known, truth = labels[train].cpu().numpy(), labels[held].cpu().numpy()
     if len(np.unique(known)) < 2:
         return None
+    values = features.values
     x, asked = (
-        own.values.index_select(0, part.to(own.values.device)).flatten(1).double().cpu().numpy()
+        values.index_select(0, part.to(values.device)).flatten(1).double().cpu().numpy()
         for part in (train, held)
     )
     seen = np.isfinite(x)
@@ -196,10 +196,6 @@ def _kept(progress: Progress, settings: TrainSettings, rows: Rows) -> Epoch:
     if patience_of(settings, rows) and progress.best_epoch:
         return progress.history[progress.best_epoch - 1]
     return progress.history[-1]
-
-
-def _fall(before: Sequence[float], after: Sequence[float]) -> float:
-    return 1 - mean(after) / mean(before) if mean(before) > 0 else 0.0
 
 
 def _variance(share: float, count: int) -> float:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 import torch
 
+from unlabel.config import RunConfig, expect
 from unlabel.data import ACTIVE, Features
+from unlabel.defend.defence import defences_of
 from unlabel.errors import DataError
 from unlabel.files import OWNER_ONLY
 from unlabel.models import build_bottom, describe_bottom, embedding_width, join_top, reads_bag
+from unlabel.models.registry import top_of
 from unlabel.party import (
     ActiveParty,
     Bottom,
@@ -21,13 +24,11 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
-from unlabel.party.lateness import Lateness, check_late
-from unlabel.party.lesson import MIXING, Lesson, balanced
 from unlabel.party.passive import Aligning
 from unlabel.party.staging import TRANSCRIPT
-from unlabel.train.config import RunConfig
+from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
+from unlabel.train.checks import check_batch, place_of
 from unlabel.train.loading import Holdings
-from unlabel.train.settings import check_batch, check_remembered
 from unlabel.wire import LocalTransport, Transcript, Transport
 
 
@@ -40,13 +41,13 @@ def build_passive(
     folder: Path | None = None,
     transcript: Transcript | None = None,
     people: Aligning | None = None,
-    agreed: str = "",
+    agreement: str = "",
 ) -> PassiveParty:
     """Build one passive party; `folder` is its own, and it opens no other.
 
     transcript  where it notes what it was asked and what it answered
     people      who knows which of its rows all parties share, where that has to be found out
-    agreed      digest of what it agreed on with the others
+    agreement   digest of what it agreed on with the others
     """
     bottom = _build_bottom(name, features, config, place)
     form = describe_bottom(config.bottom_of(name), config.model.text)
@@ -58,12 +59,11 @@ def build_passive(
         width=embedding_width(bottom.module, features.shape),
         policy=config.policy_of(name),
         store=store,
-        filters=config.defences_of(name),
+        filters=defences_of(config, name),
         filter_seed=config.defend.seed,
         transcript=transcript,
         people=people,
-        agreed=agreed,
-        late=_lateness(name, config),
+        agreement=agreement,
     )
 
 
@@ -73,62 +73,49 @@ def build_active(
     """Build the active party on top of whatever parties the transport reaches."""
     config = holdings.config
     described = describe(transport)
-    widths = [answer.width for answer in described.values()]
+    widths, rows = [answer.width for answer in described.values()], len(holdings.labels)
     for party, answer in described.items():
-        if answer.rows != len(holdings.labels):
-            raise DataError(
-                f"Party '{party}' has {answer.rows} rows for {len(holdings.labels)} labels."
-            )
+        if answer.rows != rows:
+            raise DataError(f"Party '{party}' has {answer.rows} rows for {rows} labels.")
     most = min(answer.max_rows for answer in described.values())
     check_batch(config.train.batch, holdings.rows.train, most)
-    check_remembered(config.train.remember, len(holdings.names))
-    late = check_late(config.train.late_parties, transport.parties)
-    own = None
+    remembered, last = config.train.remember, len(holdings.names) - 1
+    expect("remember", remembered, max(remembered, default=0) <= last, f"labels from 0 to {last}")
+    bottom, own_width = None, []
     if ACTIVE in holdings.features:
-        own = _build_bottom(ACTIVE, holdings.features[ACTIVE], config, place)
-    own_width = [embedding_width(own.module, holdings.features[ACTIVE].shape)] if own else []
+        features = holdings.features[ACTIVE]
+        bottom = _build_bottom(ACTIVE, features, config, place)
+        own_width = [embedding_width(bottom.module, features.shape)]
     stream = Stream(config.train.seed, f"{ACTIVE}/top")
     stream.start("init", torch.device("cpu"))
-    name = config.model.top_name()
+    name = top_of(config.model)
     labels = len(holdings.names)
     top = join_top(name, own_width + widths, labels, config.model.combine, config.code)
     model = f"{name} over embeddings of {own_width + widths} to {labels} labels"
-    if own and reads_bag(config.bottom_of(ACTIVE), config.model.text):
+    if bottom and reads_bag(config.bottom_of(ACTIVE), config.model.text):
         model += f" and {describe_bottom(config.bottom_of(ACTIVE), config.model.text)}"
+    store = CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY) if folder else None
     return ActiveParty(
         labels=holdings.labels,
         top=Learner(top, config.train, stream=stream, place=place),
         widths=widths,
         transport=transport,
-        own=own,
+        bottom=bottom,
         most_rows=most,
-        filters=config.defences_of(ACTIVE),
+        filters=defences_of(config, ACTIVE),
         filter_seed=config.defend.seed,
-        watch=config.watch,
-        lesson=_lesson(holdings),
-        lateness=Lateness(config.train.late, late),
-        store=CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY)
-        if folder
-        else None,
+        monitor=config.monitor,
+        training_loss=_training_loss(holdings, place),
+        store=store,
     )
 
 
-def _lateness(name: str, config: RunConfig) -> int:
-    """Return how many steps a party may be late; the active one waits for nobody's answer."""
-    named = config.train.late_parties
-    return config.train.late if name != ACTIVE and (not named or name in named) else 0
-
-
-def _lesson(holdings: Holdings) -> Lesson:
-    settings = holdings.config.train
-    place = settings.place()
-    trained = holdings.labels[holdings.rows.train]
-    weights = balanced(trained, len(holdings.names)) if settings.balance else None
-    return Lesson(
-        Stream(settings.seed, MIXING),
-        settings.mixup,
-        None if weights is None else weights.to(place.device),
-    )
+def _training_loss(holdings: Holdings, place: Place) -> TrainingLoss:
+    settings, weights = holdings.config.train, None
+    if settings.balance:
+        trained = holdings.labels[holdings.rows.train]
+        weights = balanced(trained, len(holdings.names)).to(place.device)
+    return TrainingLoss(Stream(settings.seed, MIXING), settings.mixup, weights)
 
 
 def assemble(
@@ -136,32 +123,24 @@ def assemble(
 ) -> tuple[ActiveParty, dict[str, PassiveParty]]:
     """Build all parties of a run in this process."""
     config = holdings.config
-    place = config.train.place()
+    place = place_of(config.train)
+    homes = {name: folder / name if folder else None for name in config.party_names()}
     with own_randomness(torch.device("cpu")):
-        passives = {
-            name: build_passive(
-                name,
-                features,
-                config,
-                place,
-                folder=folder / name if folder else None,
-                transcript=_transcript(folder, name) if record else None,
-            )
-            for name, features in holdings.features.items()
-            if name != ACTIVE
-        }
+        passives = {}
+        for name, features in holdings.features.items():
+            if name != ACTIVE:
+                home = homes[name]
+                path = home / TRANSCRIPT if home else None
+                transcript = Transcript(path=path) if record else None
+                passives[name] = build_passive(
+                    name, features, config, place, folder=home, transcript=transcript
+                )
         transport = LocalTransport(passives, encoded=encoded)
-        own_folder = folder / ACTIVE if folder else None
-        return build_active(holdings, transport, place, folder=own_folder), passives
-
-
-def _transcript(folder: Path | None, name: str) -> Transcript:
-    return Transcript(path=folder / name / TRANSCRIPT if folder else None)
+        return build_active(holdings, transport, place, folder=homes[ACTIVE]), passives
 
 
 def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:
     stream = Stream(config.train.seed, name)
     stream.start("init", torch.device("cpu"))
     module = build_bottom(config.bottom_of(name), features.shape, config.code, config.model.text)
-    foresee = config.train.late_rule == "foresee" and _lateness(name, config) > 0
-    return Bottom(module, features, config.train, stream=stream, place=place, foresee=foresee)
+    return Bottom(module, features, config.train, stream=stream, place=place)

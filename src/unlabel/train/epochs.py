@@ -7,19 +7,18 @@ With n training rows in batches of b, an epoch has s = ceil(n / b) steps, and
 
 A small table has few steps an epoch, so that 20 epochs are too few to fit it; a large one needs no
 more than 20. Where more epochs overfit, early stopping returns to the best version. It waits for
-half of the epochs, since a cosine schedule does most of its good in its second half: a model that
-has not become better for so long will not.
+half of the epochs, since a cosine schedule does most of its good in its second half.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
+from unlabel.config import AUTO, TrainSettings
 from unlabel.data import Rows
-from unlabel.train.settings import AUTO, TrainSettings
 
 #: Steps that a training has at least, unless that takes more than `MOST` epochs.
 STEPS = 600
@@ -66,10 +65,10 @@ def change(settings: TrainSettings, changes: Mapping[str, Any], rows: Rows) -> T
     Where `auto` chose the patience, it goes with the epochs: other epochs are trained to their end
     unless another patience is given too.
     """
-    own = {field.name: getattr(settings, field.name) for field in fields(settings)}
-    if settings == resolve(replace(settings, epochs=AUTO, patience=AUTO), rows):
-        own |= {"epochs": AUTO, "patience": AUTO}
-    return resolve(TrainSettings(**{**own, **changes}), rows)
+    automatic = replace(settings, epochs=AUTO, patience=AUTO)
+    if settings == resolve(automatic, rows):
+        settings = automatic
+    return resolve(replace(settings, **changes), rows)
 
 
 def keep(settings: TrainSettings, earlier: TrainSettings) -> TrainSettings:

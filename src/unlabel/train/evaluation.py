@@ -1,19 +1,18 @@
-"""How well a federation predicts."""
+"""How well a federation predicts: accuracy, F1 of many labels, ranks and thresholds of two."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unlabel.config import expect
 from unlabel.errors import SettingsError
 from unlabel.party import ActiveParty
-from unlabel.party.optimiser import expect
-from unlabel.train.figures import area_under_curve, average_precision, confusion_at, macro_f1
 
 #: The probability of the second of two labels above which it is predicted, unless another is given.
 THRESHOLD = 0.5
@@ -24,24 +23,20 @@ class Evaluation:
     """Predictions against the truth.
 
     What is forgotten is meant to be missed. So every single figure but `accuracy_all` is over the
-    rows whose label stays; the figures of each label are of all labels.
+    rows whose label stays; the figures of each label are of all labels. Where exactly two labels
+    stay, there are figures of the second against the first, None where one of them has no rows.
 
-    accuracy             share of the rows of labels that stay whose label was predicted; NaN
-                         without such rows
+    accuracy             share of the rows whose label was predicted; NaN without rows
     loss                 mean cross-entropy of the same rows
     per_label_accuracy   share of the rows of each label that were predicted, None without rows
     confusion            confusion[i][j]: rows of label i predicted as label j
     accuracy_all         share of all rows whose label was predicted, those of forgotten labels too
     forgotten            numbers of the labels that were forgotten
     macro_f1             mean F1 of the labels that stay; None unless two of them have rows
-    auc                  where two labels stay: chance that a row of the second has a higher
-                         probability of it than a row of the first; None unless both have rows
-    average_precision    where two labels stay: mean precision over the recall of the second; None
-                         unless both have rows
-    threshold            probability of the second label above which `threshold_confusion` predicts
-                         it
-    threshold_confusion  where two labels stay: rows of each, predicted as the first and the second
-                         at the threshold; None unless two stay
+    auc                  of two: area under the ROC curve
+    average_precision    of two: mean precision over the recall
+    threshold            probability of the second above which it is predicted below
+    threshold_confusion  of two: rows of each, predicted as the first and the second
     """
 
     accuracy: float
@@ -83,30 +78,30 @@ class Evaluation:
         threshold  of the probability of the second label, where two stay
 
         >>> logits = torch.tensor([[2.0, 0.0], [3.0, 0.0], [0.0, 1.0]])
-        >>> found = Evaluation.of(logits, torch.tensor([0, 1, 1]), 2)
-        >>> found.confusion, found.auc
+        >>> figures = Evaluation.of(logits, torch.tensor([0, 1, 1]), 2)
+        >>> figures.confusion, figures.auc
         (((1, 0), (1, 1)), 0.5)
         """
-        gone = tuple(sorted(set(forgotten)))
-        stay = [label for label in range(count) if label not in gone]
+        forgotten = tuple(sorted(set(forgotten)))
+        stay = [label for label in range(count) if label not in forgotten]
         check_threshold(threshold, len(stay))
         predicted = logits.argmax(1)
         pairs = torch.bincount(labels * count + predicted, minlength=count * count)
         confusion = pairs.view(count, count).cpu()
         right, total = confusion.diagonal(), confusion.sum(1)
         lines = tuple(tuple(int(n) for n in line) for line in confusion)
-        if gone:
-            kept = ~torch.isin(labels, torch.tensor(gone, device=labels.device))
+        if forgotten:
+            kept = ~torch.isin(labels, torch.tensor(forgotten, device=labels.device))
             logits, labels = logits[kept], labels[kept]
-        found: dict[str, float | None] = {}
+        of_two: dict[str, float | None] = {}
         called: tuple[tuple[int, int], ...] | None = None
         if len(stay) == 2:
             # The difference of logits ranks as the probability does, and is not rounded to 1.
             first, second = stay
             scores = (logits[:, second] - logits[:, first]).double().cpu()
             positive = (labels == second).cpu()
-            found["auc"] = area_under_curve(scores, positive)
-            found["average_precision"] = average_precision(scores, positive)
+            of_two["auc"] = area_under_curve(scores, positive)
+            of_two["average_precision"] = average_precision(scores, positive)
             called = confusion_at(scores, positive, threshold)
         held = int(total[stay].sum())
         return cls(
@@ -117,11 +112,11 @@ class Evaluation:
             ),
             confusion=lines,
             accuracy_all=right.sum().item() / max(1, int(total.sum())),
-            forgotten=gone,
+            forgotten=forgotten,
             macro_f1=macro_f1(lines, stay),
             threshold=threshold,
             threshold_confusion=called,
-            **found,
+            **of_two,
         )
 
 
@@ -129,10 +124,7 @@ def check_threshold(threshold: float, stay: int) -> None:
     """Raise unless a threshold is a probability, and of two labels where it is no default."""
     expect("threshold", threshold, 0 <= threshold <= 1, "a probability from 0 to 1")
     if threshold != THRESHOLD and stay != 2:
-        raise SettingsError(
-            f"Expected `threshold` only where two labels stay but this run has {stay}; leave it "
-            f"out."
-        )
+        raise SettingsError(f"Expected `threshold` only where two labels stay but {stay} do.")
 
 
 def evaluate(
@@ -147,4 +139,81 @@ def evaluate(
     rows = rows.to(active.device)
     return Evaluation.of(
         active.logits(rows), active.labels[rows], count, forgotten=forgotten, threshold=threshold
+    )
+
+
+def area_under_curve(scores: Tensor, positive: Tensor) -> float | None:
+    """Return the area under the ROC curve, None unless both kinds are there.
+
+    The chance that a positive row has the higher score than a negative one, equal scores counting
+    half: with mean ranks r among n = n1 + n0 rows, (sum of r over positives - n1 (n1 + 1) / 2) /
+    (n1 n0).
+
+    >>> area_under_curve(torch.tensor([1.0, 2.0, 2.0]), torch.tensor([False, False, True]))
+    0.75
+    """
+    ones = int(positive.sum())
+    zeros = len(positive) - ones
+    if not ones or not zeros:
+        return None
+    _, place, count = torch.unique(scores, return_inverse=True, return_counts=True)
+    last = count.cumsum(0).double()
+    ranks = (last - (count - 1) / 2)[place]
+    over = float(ranks[positive].sum()) - ones * (ones + 1) / 2
+    return over / (ones * zeros)
+
+
+def average_precision(scores: Tensor, positive: Tensor) -> float | None:
+    """Return the mean of the precision over the recall, None unless both kinds are there.
+
+    Over the thresholds from the highest score down: sum of (R_k - R_k-1) P_k, with P_k and R_k the
+    precision and the recall of the rows from the k-th different score up.
+
+    >>> scores, positive = torch.tensor([3.0, 2.0, 1.0]), torch.tensor([True, False, True])
+    >>> round(average_precision(scores, positive), 4)
+    0.8333
+    """
+    ones = int(positive.sum())
+    if not ones or ones == len(positive):
+        return None
+    different, place = torch.unique(scores, return_inverse=True)
+    size = len(different)
+    hits = torch.bincount(place[positive], minlength=size).flip(0).double()
+    called = torch.bincount(place, minlength=size).flip(0).cumsum(0)
+    return float((hits * hits.cumsum(0) / called).sum() / ones)
+
+
+def macro_f1(confusion: Sequence[Sequence[int]], stay: Collection[int]) -> float | None:
+    """Return the mean F1 of the labels that stay, None unless two of them have rows.
+
+    F1 of a label is 2 TP / (2 TP + FP + FN), over rows of labels that stay. A label that no row
+    has and none is predicted as is left out.
+
+    >>> macro_f1([[3, 1, 0], [0, 4, 0], [0, 2, 0]], [0, 1, 2])  # (6/7 + 8/11 + 0) / 3
+    0.5281385281385281
+    """
+    if sum(sum(confusion[label]) > 0 for label in stay) < 2:
+        return None
+    scores = []
+    for label in stay:
+        right = confusion[label][label]
+        held = sum(confusion[label])
+        called = sum(confusion[other][label] for other in stay)
+        if held + called:
+            scores.append(2 * right / (held + called))
+    return sum(scores) / len(scores)
+
+
+def confusion_at(scores: Tensor, positive: Tensor, threshold: float) -> tuple[tuple[int, int], ...]:
+    """Return the rows of each kind predicted as the first and as the second label.
+
+    The second is predicted where its probability 1 / (1 + exp(-score)) is above the threshold.
+
+    >>> scores, positive = torch.tensor([-1.0, 0.1, 2.0]), torch.tensor([False, False, True])
+    >>> confusion_at(scores, positive, 0.5), confusion_at(scores, positive, 0.6)
+    (((1, 1), (0, 1)), ((2, 0), (0, 1)))
+    """
+    called = torch.sigmoid(scores.double()) > threshold
+    return tuple(
+        (int((~called & kind).sum()), int((called & kind).sum())) for kind in (~positive, positive)
     )

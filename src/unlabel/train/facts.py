@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from unlabel import compat
 from unlabel.party.checkpoint import staged_facts
+from unlabel.terms import Depth, Visibility
 from unlabel.train.progress import Progress
 
 STILL_KNOWN = (
@@ -50,7 +52,8 @@ class Forgotten:
 class Conduct:
     """How a request was carried out: what an audit needs to know of it.
 
-    mode              what the request was to the partners
+    visibility        whether the partners can tell what was forgotten
+    aim               the depth that the method aims at; what it reached is for an audit to say
     settings          of the method
     privacy           the accountant's figures, None where nothing is proved
     failed            why the outcome is no use, empty where it is
@@ -61,7 +64,8 @@ class Conduct:
     messages          when which messages went to each party
     """
 
-    mode: str = "open"
+    visibility: Visibility = "open"
+    aim: Depth = "top"
     settings: Mapping[str, Any] = field(default_factory=dict)
     privacy: Mapping[str, Any] | None = None
     failed: str = ""
@@ -76,6 +80,7 @@ class Conduct:
     def from_json(cls, raw: Mapping[str, Any]) -> Conduct:
         """Return what plain data says; what it does not name is as by default."""
         known = {each.name for each in fields(cls)}
+        raw = compat.conduct(raw)
         return cls(**{name: value for name, value in raw.items() if name in known})
 
 
@@ -118,17 +123,13 @@ class RequestFacts:
 
     def why_not(self, *, force: bool = False) -> str:
         """Return why it is not to be committed, empty where it may be."""
-        still_known = self.still_known and not force
-        return why_not(self.control, self.conduct.failed, still_known)
+        return why_not(self.control, self.conduct.failed, self.still_known and not force)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as it stands among the facts of a version."""
         return {
             "request": self.id,
-            "control": self.control,
-            "still_known": self.still_known,
-            "silent": self.silent,
-            "dropped": self.dropped,
+            **{name: getattr(self, name) for name in _SWITCHES},
             "about": {} if self.conduct == Conduct() else asdict(self.conduct),
             "note": dict(self.note),
         }
@@ -158,7 +159,7 @@ class VersionFacts:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> VersionFacts:
         """Return the facts that a manifest holds, also one that version 0.6 wrote."""
-        gone, progress = raw.get("forgotten", {}), raw.get("progress")
+        forgotten, progress = raw.get("forgotten", {}), raw.get("progress")
         request = None
         if "request" in raw:
             request = RequestFacts(
@@ -170,7 +171,7 @@ class VersionFacts:
         return cls(
             data=str(raw.get("data", "")),
             settings=raw.get("settings", {}),
-            forgotten=Forgotten(tuple(gone.get("labels", ())), tuple(gone.get("rows", ()))),
+            forgotten=Forgotten().plus(forgotten.get("labels", ()), forgotten.get("rows", ())),
             progress=None if progress is None else Progress.from_facts(progress),
             parties=raw.get("parties", {}),
             request=request,
@@ -191,11 +192,7 @@ class VersionFacts:
 
 
 def staged_in(home: Path) -> RequestFacts | None:
-    """Return the request that waits in the active party's folder, without any model opened.
-
-    None where none does, or where it cannot be read: what is wrong with it is said by name where
-    its version is used.
-    """
+    """Return the request that waits in the active party's folder, None where none can be read."""
     facts = staged_facts(home)
     try:
         return None if facts is None else VersionFacts.from_json(facts).request
@@ -205,7 +202,5 @@ def staged_in(home: Path) -> RequestFacts | None:
 
 _SWITCHES = ("control", "still_known", "silent", "dropped")
 #: Names in a manifest that have a field here; the others are notes.
-_OWN = {
-    *("data", "settings", "forgotten", "progress", "parties"),
-    *("request", "note", "about", *_SWITCHES),
-}
+_OWN = {"data", "settings", "forgotten", "progress", "parties", "request", "note", "about"}
+_OWN.update(_SWITCHES)

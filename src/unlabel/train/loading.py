@@ -5,40 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from unlabel.align import match_ids, match_privately
-from unlabel.align.psi import MissingLibrary, Watch, watch_nothing
-from unlabel.data import (
-    ACTIVE,
-    Features,
-    Rows,
-    Table,
-    draw_rows,
-    encode_labels,
-    load_dataset,
-    read_table,
-    table_of,
-)
-from unlabel.data.cells import one_form, texts_of
-from unlabel.data.dataset import Array, Augment, Dataset, Layout
-from unlabel.data.encoding import Encoding, kept_encoding
-from unlabel.data.frames import ids_of, read_frame
-from unlabel.data.given_frames import GivenTable
-from unlabel.data.splits import check_split, split_array, split_texts
-from unlabel.errors import DataError, SettingsError, unknown
+from unlabel.config import Augment, RunConfig, TrainSettings
+from unlabel.data import ACTIVE, Features, Rows, Table, draw_rows, encode_labels, load_dataset
+from unlabel.data.column_encoding import Encoding, stored_encoding
+from unlabel.data.dataset import Array, Dataset, Layout
+from unlabel.data.in_memory import InMemoryTable
+from unlabel.data.splits import check_split, split_features, split_texts
+from unlabel.errors import DataError, SettingsError
 from unlabel.files import sha256
 from unlabel.models import read_texts
-from unlabel.train.config import ActiveTable, PassiveTable, RunConfig
+from unlabel.progress import Watch, watch_nothing
+from unlabel.train.checks import checked_run
 from unlabel.train.epochs import resolve
 from unlabel.train.facts import Forgotten
-from unlabel.train.left_out import note_left_out
-
-#: Where a party's table comes from: a file, or Python.
-Source = Path | GivenTable
+from unlabel.train.tables import in_one_order, read_active, read_tables, table_features
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
 
@@ -47,8 +31,7 @@ NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no
 class Holdings:
     """What each party of a run holds; rows stand in one order for all.
 
-    config     the run's configuration, with the table columns that were found, and with as many
-               epochs as suit the rows where it leaves that open
+    config     the run's configuration, with its tables' columns and its number of epochs
     features   by party; the active party is among them if it has any
     labels     0 .. C-1 a row, the active party's alone
     names      of the labels
@@ -76,34 +59,28 @@ class Holdings:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
         past = torch.isin(self.labels, torch.tensor(forgotten.labels))
         past[torch.tensor(forgotten.rows, dtype=torch.int64)] = True
-        rows = self.rows
+        train, validation = self.rows.train, self.rows.validation
         return replace(
-            rows,
-            train=rows.train[~past[rows.train]],
-            validation=rows.validation[~past[rows.validation]],
+            self.rows, train=train[~past[train]], validation=validation[~past[validation]]
         )
-
-    def keep_encodings(self, folder: Path) -> None:
-        """Keep every party's encoding in its own subfolder of a run."""
-        for name, encoding in self.encodings.items():
-            encoding.keep(folder / name)
 
 
 def load_holdings(
     config: RunConfig,
     *,
     folder: Path | None = None,
-    given: Mapping[str, GivenTable] | None = None,
+    given: Mapping[str, InMemoryTable] | None = None,
     watch: Watch = watch_nothing,
 ) -> Holdings:
     """Read what the configuration names and give every party its part.
 
     folder  of a run: rows of tables are matched, and categories found, once and for all
     given   tables by party that are at hand already, and read from no file
-    watch   is told how far the matching is, or the reading of a folder of files
+    watch   called with how far the matching is, or the reading of a folder of files
     """
+    config = checked_run(config)
     if config.data is not None:
-        return _from_dataset(config, watch)
+        return dataset_holdings(config, read_dataset(config, watch=watch))
     return _from_tables(config, folder, given or {}, watch)
 
 
@@ -120,23 +97,13 @@ def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...
     return encode_labels(labels)[1]
 
 
-def _from_dataset(config: RunConfig, watch: Watch) -> Holdings:
-    return dataset_holdings(config, read_dataset(config, watch=watch))
-
-
 def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
     """Give every party its part of a dataset."""
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
     if augment != "none" and dataset.layout in ("table", "text"):
         raise SettingsError(NO_PIXELS)
-    rows = draw_rows(
-        dataset.y,
-        test=dataset.test if len(dataset.test) else settings.test,
-        validation=settings.validation,
-        seed=settings.seed,
-        public=settings.public,
-    )
+    rows = _drawn_rows(settings, dataset.y, dataset.test if len(dataset.test) else settings.test)
     return Holdings(
         config=replace(config, train=resolve(settings, rows)),
         features=part_features(
@@ -144,7 +111,7 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
             dataset.x,
             dataset.layout,
             blocks=dataset.blocks,
-            marks=dataset.marks,
+            indicators=dataset.indicators,
             augment=augment,
         ),
         labels=torch.from_numpy(dataset.y),
@@ -156,39 +123,34 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
 
 
 def _from_tables(
-    config: RunConfig, folder: Path | None, given: Mapping[str, GivenTable], watch: Watch
+    config: RunConfig, folder: Path | None, given: Mapping[str, InMemoryTable], watch: Watch
 ) -> Holdings:
-    kept = {} if folder is None else _kept_encodings(config, folder)
-    tables = read_tables(config, encodings=kept, given=given)
-    matched = _in_one_order(config, tables, training=True, folder=folder, watch=watch)
+    stored = {p: stored_encoding(folder / p) for p in config.party_names()} if folder else {}
+    tables = read_tables(config, encodings=stored, given=given)
+    matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
     holdings = table_holdings(config, matched)
     return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
 
 
-def _unmatched(own: Table, holdings: Holdings) -> tuple[str, ...]:
+def _unmatched(table: Table, holdings: Holdings) -> tuple[str, ...]:
     """Say how many of the active party's rows not every party has, and which labels go then."""
-    left = len(holdings.ids)
-    if left == len(own.ids):
+    shared = len(holdings.ids)
+    if shared == len(table.ids):
         return ()
-    assert own.labels is not None
-    lost = sorted({str(label) for label in own.labels} - set(holdings.names))
-    named = ", ".join(f"'{name}'" for name in lost)
-    gone = f" No row of label {named} is among them." if lost else ""
+    assert table.labels is not None
+    lost = sorted({str(label) for label in table.labels} - set(holdings.names))
+    names = ", ".join(f"'{name}'" for name in lost)
+    note = f" No row of label {names} is among them." if lost else ""
     return (
-        f"{left} of the {len(own.ids)} rows of party '{ACTIVE}' are used: not every party has the "
-        f"others.{gone}",
+        f"{shared} of the {len(table.ids)} rows of party '{ACTIVE}' are used: not every party has "
+        f"the others.{note}",
     )
-
-
-def _kept_encodings(config: RunConfig, folder: Path) -> dict[str, Encoding]:
-    found = {name: kept_encoding(folder / name) for name in config.party_names()}
-    return {name: encoding for name, encoding in found.items() if encoding is not None}
 
 
 def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     """Return what the parties hold whose tables lie in this process, with rows in one order.
 
-    The active party must be among them. Others may keep their tables in houses of their own.
+    The active party must be among them. Others may keep their tables elsewhere.
     """
     labels = tables[ACTIVE].labels
     if labels is None:
@@ -197,13 +159,7 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     settings = config.train
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
-    rows = draw_rows(
-        codes,
-        test=settings.test,
-        validation=settings.validation,
-        seed=settings.seed,
-        public=settings.public,
-    )
+    rows = _drawn_rows(settings, codes, settings.test)
     return Holdings(
         config=replace(_with_columns(config, tables), train=resolve(settings, rows)),
         features=table_features(tables),
@@ -215,35 +171,47 @@ def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
     )
 
 
+def _drawn_rows(settings: TrainSettings, labels: Array, test: Array | float) -> Rows:
+    return draw_rows(
+        labels,
+        test=test,
+        validation=settings.validation,
+        seed=settings.seed,
+        public=settings.public,
+    )
+
+
 def part_features(
     config: RunConfig,
     x: Array,
     layout: Layout,
     *,
     blocks: Sequence[int] = (),
-    marks: Array | None = None,
+    indicators: Array | None = None,
     augment: Augment = "none",
 ) -> dict[str, Features]:
     """Give every party its part of features; texts become numbers on their owner's side.
 
-    blocks, marks  of a table whose columns were encoded, and whose numbers may be missing then
+    blocks, indicators  of a table whose columns were encoded, and whose numbers may be missing then
     """
-    parties, own = config.parties, config.active_part
+    parties, active_part = config.parties, config.active_part
     if layout != "text":
-        parts = split_array(x, layout, parties, active_part=own, blocks=blocks)
-        marked: dict[str, Tensor] = {}
-        if marks is not None and len(marks):
-            marked = split_array(marks[None], layout, parties, active_part=own, blocks=blocks)
+        parts = split_features(x, layout, parties, active_part=active_part, blocks=blocks)
+        indicated: dict[str, Tensor] = {}
+        if indicators is not None and len(indicators):
+            indicated = split_features(
+                indicators[None], layout, parties, active_part=active_part, blocks=blocks
+            )
         return {
             name: Features(
                 part,
                 augment=augment,
-                marks=marked[name][0] if marked else None,
+                indicators=indicated[name][0] if indicated else None,
                 may_miss=layout == "table" and bool(blocks),
             )
             for name, part in parts.items()
         }
-    texts = split_texts(x.tolist(), parties, active_part=own)
+    texts = split_texts(x.tolist(), parties, active_part=active_part)
     return {
         name: Features(read_texts(config.bottom_of(name), part, config.model.text))
         for name, part in texts.items()
@@ -264,177 +232,6 @@ def read_dataset(
     )
     check_split(dataset, config.split)
     return dataset
-
-
-def match_tables(
-    config: RunConfig,
-    instead: Mapping[str, Source] | None = None,
-    encodings: Mapping[str, Encoding] | None = None,
-) -> dict[str, Table]:
-    """Read every party's table and bring the common rows into one order, however few they are.
-
-    Each table knows which rows its party lacked, and says so in its notes.
-
-    With `instead` these files are read in place of the configured ones: new people, whose labels
-    nobody knows yet. An active party without features then needs no file.
-
-    encodings  by party, how its columns became numbers when the run began
-    """
-    tables = read_tables(config, instead, encodings)
-    matched = _in_one_order(config, tables, training=False)
-    return note_left_out(tables, matched, config.align)
-
-
-def read_tables(
-    config: RunConfig,
-    instead: Mapping[str, Source] | None = None,
-    encodings: Mapping[str, Encoding] | None = None,
-    given: Mapping[str, GivenTable] | None = None,
-) -> dict[str, Table]:
-    """Read every party's table as it lies on disk or was given; see `match_tables`."""
-    known, at_hand = encodings or {}, given or {}
-    if config.active is None:
-        raise SettingsError("This run was not made from tables; give `--data` instead.")
-    active = config.active
-    names = [ACTIVE, *(party.name for party in config.passive)]
-    for name in instead or ():
-        if name not in names:
-            raise SettingsError(unknown("party", name, names))
-    tables = {}
-    if instead is None or active.features != "none":
-        new = None if instead is None else _instead(ACTIVE, instead)
-        table = read_active(active, new, known.get(ACTIVE), at_hand.get(ACTIVE))
-        tables[ACTIVE] = read_words(config, ACTIVE, table)
-    for party in config.passive:
-        own = at_hand.get(party.name) or _own_table(party)
-        source = own if instead is None else _instead(party.name, instead)
-        table = read_passive(party, source, known.get(party.name))
-        tables[party.name] = read_words(config, party.name, table)
-    return tables
-
-
-def read_words(config: RunConfig, party: str, table: Table) -> Table:
-    """Return a party's table with its texts as what the party's bottom model reads.
-
-    All of them are read, and which rows the parties share is seen afterwards: so the features of
-    a row are the same whoever else takes part.
-    """
-    if table.texts is None:
-        return table
-    values = read_texts(config.bottom_of(party), table.texts.tolist(), config.model.text)
-    return replace(table, values=values.numpy(), texts=None)
-
-
-def read_active(
-    active: ActiveTable,
-    new: Source | None = None,
-    encoding: Encoding | None = None,
-    given: GivenTable | None = None,
-) -> Table:
-    """Read the active party's table, or one of new people, whose labels nobody knows yet.
-
-    given  the table, where it is at hand already
-    """
-    return _read(
-        new or given or active.table,
-        id_column=active.id,
-        label_column=None if new else active.label,
-        features=active.features,
-        categories=active.categories,
-        missing=active.missing,
-        encoding=encoding,
-        text_column=active.text,
-    )
-
-
-def labels_in(source: Source, active: ActiveTable, names: Sequence[str]) -> dict[str, str] | None:
-    """Return the labels of a table of new people by their ids, None where it brings none.
-
-    names  of the run's labels: a 1 that a gap in its column has made 1.0 is the label '1' still
-    """
-    if isinstance(source, GivenTable):
-        frame, where = source.frame, source.where
-    else:
-        frame, where = read_frame(source, active.id), f"Table '{source}'"
-    if active.label not in frame.columns:
-        return None
-    known = {one_form(name): name for name in names}
-    forms = [one_form(text) for text in texts_of(frame[active.label], where)]
-    labels = [known.get(form, form) for form in forms]
-    return dict(zip(ids_of(frame, active.id, where).tolist(), labels, strict=True))
-
-
-def read_passive(party: PassiveTable, source: Source, encoding: Encoding | None = None) -> Table:
-    """Read a passive party's table."""
-    table = _read(
-        source,
-        id_column=party.id,
-        features=party.features,
-        categories=party.categories,
-        missing=party.missing,
-        encoding=encoding,
-        text_column=party.text,
-    )
-    if not table.columns:
-        where = source.where if isinstance(source, GivenTable) else f"Table '{source}'"
-        raise DataError(f"{where} of party '{party.name}' has no features.")
-    return table
-
-
-def _read(source: Source, **options: Any) -> Table:
-    """Read a table from its file, or take it as it was given."""
-    if isinstance(source, GivenTable):
-        return table_of(source.frame, source.where, **options)
-    return read_table(source, **options)
-
-
-def _in_one_order(
-    config: RunConfig,
-    tables: Mapping[str, Table],
-    *,
-    training: bool,
-    folder: Path | None = None,
-    watch: Watch = watch_nothing,
-) -> dict[str, Table]:
-    """Bring the rows that all tables share into one order.
-
-    training  hold them against the smallest numbers that the parties train on
-    """
-    ids = {name: table.ids for name, table in tables.items()}
-    if config.align.method == "clear":
-        positions = match_ids(ids, config.align)
-    else:
-        settings = config.align if training else replace(config.align, smallest=1)
-        policies = {name: config.policy_of(name) for name in ids} if training else None
-        try:
-            positions = match_privately(
-                ids, settings, policies=policies, folder=folder, watch=watch
-            )
-        except MissingLibrary as error:
-            raise MissingLibrary(
-                f"{error} Or write `align: {{method: clear}}`, or leave `align` out, where one "
-                f"person holds all tables anyway."
-            ) from error
-    return {name: table.take(positions[name]) for name, table in tables.items()}
-
-
-def _own_table(party: PassiveTable) -> Path:
-    if party.table is None:
-        raise SettingsError(
-            f"Expected a table of party '{party.name}' but its owner keeps it; give `--federation`."
-        )
-    return party.table
-
-
-def table_features(tables: Mapping[str, Table]) -> dict[str, Features]:
-    """Return the features of each table that has any."""
-    return {name: table.features() for name, table in tables.items() if table.columns}
-
-
-def _instead(party: str, sources: Mapping[str, Source]) -> Source:
-    if party not in sources:
-        raise SettingsError(f"Expected a table of new rows for party '{party}' but got none.")
-    return sources[party]
 
 
 def _with_columns(config: RunConfig, tables: Mapping[str, Table]) -> RunConfig:

@@ -9,15 +9,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from unlabel.config import TrainSettings
 from unlabel.data import Rows
 from unlabel.errors import DIVERGED, PartyRefused, TrainingDiverged
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
+from unlabel.party.learner import learning_rate
 from unlabel.train.epochs import epochs_of, patience_of
-from unlabel.train.evaluation import Evaluation, evaluate
+from unlabel.train.evaluation import evaluate
 from unlabel.train.facts import VersionFacts
-from unlabel.train.progress import Progress
-from unlabel.train.settings import TrainSettings
-from unlabel.train.watch import Epoch, Watcher
+from unlabel.train.progress import Epoch, Progress
+from unlabel.train.watch import Watcher
 
 
 class Training:
@@ -72,7 +73,7 @@ class Training:
         return self.progress
 
     def _resume(self) -> None:
-        if not self.active.versions.are_kept:
+        if self.active.versions.kept is None:
             return
         versions = self.active.versions.common()
         self.active.versions.expect_newest(versions)
@@ -88,11 +89,9 @@ class Training:
         loss = torch.zeros((), dtype=torch.float64, device=self.active.device)
         correct = torch.zeros((), dtype=torch.int64, device=self.active.device)
         planned = list(batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number))
-        # No batch is asked for across epochs, so that nothing is under way where versions are kept.
         for step, batch in enumerate(planned, first):
             self._remember(batch)
             try:
-                self.active.ask_ahead(planned[step - first :], step)
                 step_loss, step_correct = self.active.step(batch, step)
             except PartyRefused as error:
                 if error.code not in DIVERGED:
@@ -111,14 +110,15 @@ class Training:
                 f"The loss is not finite after epoch {number}; "
                 f"lower `lr` (now {self.settings.lr:g})."
             )
-        validated = self._validate()
+        held = self.rows.validation
+        validated = evaluate(self.active, held, self.labels) if len(held) else None
         return Epoch(
             epoch=number,
             loss=mean_loss,
             accuracy=correct.item() / len(rows),
             validation_loss=validated.loss if validated else None,
             validation_accuracy=validated.accuracy if validated else None,
-            lr=self.settings.rate(first, self.active.top.steps),
+            lr=learning_rate(self.settings, first, self.active.top.steps),
             seconds=seconds,
             rows_per_second=len(rows) / seconds,
         )
@@ -130,12 +130,7 @@ class Training:
             return
         labels = self.active.labels[batch]
         if torch.isin(labels, torch.tensor(wanted, device=labels.device)).any():
-            self.active.track(REMEMBERED)
-
-    def _validate(self) -> Evaluation | None:
-        if len(self.rows.validation) == 0:
-            return None
-        return evaluate(self.active, self.rows.validation, self.labels)
+            self.active.accumulate_updates(REMEMBERED)
 
     def _judge(self) -> None:
         """Decide after an epoch whether to go on, and keep what has to be kept."""
@@ -148,7 +143,7 @@ class Training:
         waited = last.epoch - progress.best_epoch
         stop_early = self.patience > 0 and waited >= self.patience
         progress.finished = last.epoch >= self.epochs or stop_early
-        if not self.active.versions.are_kept:
+        if self.active.versions.kept is None:
             return
         kept = progress.best_version is not None
         return_to_best = self.patience > 0 and progress.finished and not better and kept

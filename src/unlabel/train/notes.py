@@ -1,14 +1,22 @@
-"""What a person should know of the data before training on it."""
+"""What a person should know of the data: labels of uneven size, rows that a party lacks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from unlabel.align.normal import normalise
+from unlabel.config import AlignSettings
+from unlabel.data import ACTIVE, Table
+
 #: A label with more than so many times the rows of another calls for balance.
 UNEVEN = 3
+#: How many of the ids that a party lacks are shown, and how much of each.
+SHOWN = 5
+LONGEST = 40
 
 
 def uneven_labels(
@@ -29,4 +37,56 @@ def uneven_labels(
     return (
         f"Label '{names[largest]}' has {counts[largest]} training rows but '{names[smallest]}' "
         f"only {counts[smallest]}: `balance: true` under `train` weighs all labels alike.",
+    )
+
+
+def note_left_out(
+    tables: Mapping[str, Table], matched: Mapping[str, Table], settings: AlignSettings
+) -> dict[str, Table]:
+    """Return the matched tables, each with what its party lacked of the rows that were given.
+
+    tables   as they were given, the label holder's first if it has one
+    matched  the same with their common rows alone
+
+    The rows of the label holder's table are to be predicted. Where it has none, those of all tables
+    are, or of the first where ids are matched privately, since nobody sees the others' ids then.
+    """
+    forms = {
+        party: {normalise(text, settings): text for text in table.ids.tolist()}
+        for party, table in tables.items()
+    }
+    first = next(iter(forms))
+    asked, given = forms[first], f"'{first}'"
+    if first != ACTIVE and settings.method == "plaintext":
+        asked = {form: text for held in forms.values() for form, text in held.items()}
+        given = "the new tables"
+    left_out = len(asked) - len(matched[first].ids)
+    noted = {}
+    for party, table in matched.items():
+        lacking = [text for form, text in asked.items() if form not in forms[party]]
+        remarks: tuple[str, ...] = ()
+        if lacking:
+            row = "no complete row" if table.encoding.missing == "drop" else "no row"
+            shown = ", ".join(text[:LONGEST] for text in lacking[:SHOWN])
+            more = ", ..." if len(lacking) > SHOWN else ""
+            remarks = (
+                f"Party '{party}' has {row} for {len(lacking)} of the {len(asked)} ids of {given} "
+                f"({shown}{more}).",
+            )
+        noted[party] = replace(table, remarks=remarks, left_out=left_out)
+    return noted
+
+
+def counted_left_out(asked: int, shared: Mapping[str, int]) -> tuple[str, ...]:
+    """Say how many of the ids asked for each party of a federation lacks.
+
+    shared  by party, how many of them it has
+
+    >>> counted_left_out(3, {"shop": 2, "gym": 3})
+    ("Party 'shop' has no row for 1 of the 3 ids of 'active'.",)
+    """
+    return tuple(
+        f"Party '{party}' has no row for {asked - number} of the {asked} ids of 'active'."
+        for party, number in shared.items()
+        if number < asked
     )

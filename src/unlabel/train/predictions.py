@@ -1,13 +1,23 @@
-"""Predicted labels, by the names of labels and people."""
+"""New rows as parties hold them, and predicted labels by the names of labels and people."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import numpy as np
 from torch import Tensor
 
-from unlabel.data.dataset import Array
+from unlabel.config import RunConfig
+from unlabel.data import ACTIVE, Features
+from unlabel.data.column_encoding import Encoding
+from unlabel.data.dataset import ARRAY_FILES, TABLE_FILES, Array
+from unlabel.data.npz import load_rows
+from unlabel.data.tables import dataset_encoding, load_new_rows, load_new_texts
+from unlabel.errors import DataError
+from unlabel.train.loading import part_features, read_dataset
+from unlabel.train.tables import Source, labels_in, match_tables, table_features
 
 
 @dataclass(frozen=True)
@@ -35,9 +45,7 @@ class Predictions:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, ids: Array, logits: Tensor, names: Sequence[str], truth: Sequence[str] | None = None
-    ) -> Predictions:
+    def of(cls, ids: Array, logits: Tensor, names: Sequence[str]) -> Predictions:
         """Return what logits [n, C] say of rows.
 
         >>> import numpy as np, torch
@@ -49,8 +57,83 @@ class Predictions:
             labels=tuple(names[label] for label in logits.argmax(1).tolist()),
             probabilities=logits.softmax(1).cpu().numpy(),
             names=tuple(names),
-            truth=None if truth is None else tuple(truth),
         )
 
     def __repr__(self) -> str:
         return f"<Predictions of {len(self.labels)} rows among {len(self.names)} labels>"
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """What each party holds of new rows.
+
+    features  by party
+    ids       of the rows: what their file calls them, or their numbers in it, from 0
+    notes     what their owner should know of how they were read
+    unknown   how many of the people asked for not every party knows
+    labels    by id, where the active party's table brings them
+    """
+
+    features: dict[str, Features]
+    ids: Array
+    notes: tuple[str, ...] = ()
+    unknown: int = 0
+    labels: Mapping[str, str] | None = None
+
+
+def new_tables(
+    config: RunConfig,
+    sources: Mapping[str, Source],
+    encodings: Mapping[str, Encoding],
+    names: Sequence[str],
+) -> NewRows:
+    """Return the rows that new tables of the parties share.
+
+    encodings  by party, how its columns became numbers when the run began
+    names      of the run's labels
+    """
+    assert config.active is not None
+    tables = match_tables(config, sources, encodings)
+    first = next(iter(tables.values()))
+    active = sources.get(ACTIVE)
+    return NewRows(
+        table_features(tables),
+        first.ids,
+        notes=tuple(note for table in tables.values() for note in table.notes()),
+        unknown=max(table.left_out for table in tables.values()),
+        labels=None if active is None else labels_in(active, config.active, names),
+    )
+
+
+def new_rows(config: RunConfig, data: str) -> NewRows:
+    """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset.
+
+    For a run that was made from a CSV or Parquet file they lie in a file of the same columns.
+    """
+    encoding = dataset_encoding_of(config)
+    if encoding is not None:
+        if not data.endswith(TABLE_FILES):
+            raise DataError(
+                f"This run was made from a table in one file; expected new rows in a file of the "
+                f"same columns, ending in {', '.join(TABLE_FILES)}, but got '{data}'."
+            )
+        table = load_new_rows(Path(data), config.columns, encoding)
+        features = part_features(config, table.values, "table", blocks=encoding.blocks)
+        return NewRows(features, table.ids, tuple(table.notes()))
+    if config.columns.text and data.endswith(TABLE_FILES):
+        texts, ids = load_new_texts(Path(data), config.columns)
+        return NewRows(part_features(config, texts, "text"), ids)
+    if data.endswith(ARRAY_FILES):
+        rows = load_rows(Path(data), views=config.split == "views")
+        if rows is not None:
+            return NewRows(part_features(config, *rows), np.arange(len(rows[0])).astype(str))
+    dataset = read_dataset(config, data)
+    features = part_features(config, dataset.x, dataset.layout, blocks=dataset.blocks)
+    return NewRows(features, dataset.row_names())
+
+
+def dataset_encoding_of(config: RunConfig) -> Encoding | None:
+    """Return how the columns of a run's own file become numbers; None for other runs."""
+    if config.data is None or not config.data.endswith(TABLE_FILES) or config.columns.text:
+        return None
+    return dataset_encoding((config.folder or Path()) / config.data, config.columns)

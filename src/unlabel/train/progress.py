@@ -1,12 +1,30 @@
-"""How far a training has come."""
+"""How far a training has come, and whether it came to its end."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from unlabel.train.watch import Epoch
+from unlabel.errors import ForgetError
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What is known after an epoch.
+
+    Loss and accuracy are means over the epoch while the weights moved; the validation figures
+    are of the weights at its end, and None where there are no validation rows.
+    """
+
+    epoch: int
+    loss: float
+    accuracy: float
+    validation_loss: float | None
+    validation_accuracy: float | None
+    lr: float
+    seconds: float
+    rows_per_second: float
 
 
 @dataclass(repr=False)
@@ -50,10 +68,48 @@ class Progress:
         The count of versions goes on from here; what was best before may know the label, or be
         purged.
         """
-        return replace(
-            self,
-            version=version,
-            best_version=None,
-            best_accuracy=-1.0,
-            best_epoch=len(self.history),
+        done = len(self.history)
+        return Progress(version, self.history, best_epoch=done, finished=self.finished)
+
+
+def unfinished(facts: Mapping[str, Any]) -> str:
+    """Return how far the training of a version came, "" where it came to its end.
+
+    facts  what was noted with the version; one that a request made has them from the version that
+           it began with
+
+    >>> settings = {"epochs": 20}
+    >>> unfinished({"progress": {"history": [{}] * 7, "finished": False}, "settings": settings})
+    'Training stopped after epoch 7 of 20'
+    >>> unfinished({"progress": {"history": [{}] * 9, "finished": True}, "settings": settings})
+    ''
+    """
+    progress = facts.get("progress")
+    if progress is None or progress.get("finished", True):
+        return ""
+    done = len(progress["history"])
+    if done == 0:
+        return "Training stopped before the end of its first epoch"
+    epochs = facts.get("settings", {}).get("epochs")
+    # Where the number of epochs follows from the data, it may not stand in the settings.
+    of = f" of {epochs}" if isinstance(epochs, int) and epochs > done else ""
+    return f"Training stopped after epoch {done}{of}"
+
+
+def unfinished_note(facts: Mapping[str, Any], command: str) -> str:
+    """Return a sentence for whoever looks at the model of an unfinished training, else "".
+
+    command  that goes on with the training
+    """
+    stopped = unfinished(facts)
+    return f"{stopped}; go on with: {command}" if stopped else ""
+
+
+def expect_finished(facts: Mapping[str, Any], command: str) -> None:
+    """Raise where the training of a version stopped half-way: its model is not what was wanted."""
+    stopped = unfinished(facts)
+    if stopped:
+        raise ForgetError(
+            f"{stopped}; finish it with `{command}`, or add --allow-unfinished to forget in this "
+            f"model."
         )

@@ -1,38 +1,21 @@
-"""Who is told how a training goes."""
+"""Watchers of a training: progress, metrics.jsonl, TensorBoard."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from unlabel.files import write_atomically
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What is known after an epoch.
-
-    Loss and accuracy are means over the epoch while the weights moved; the validation figures
-    are of the weights at its end, and None where there are no validation rows.
-    """
-
-    epoch: int
-    loss: float
-    accuracy: float
-    validation_loss: float | None
-    validation_accuracy: float | None
-    lr: float
-    seconds: float
-    rows_per_second: float
+from unlabel.train.progress import Epoch
 
 
 class Watcher:
-    """Told what happens in a training; every method may be left as it is."""
+    """Called at what happens in a training; every method may be left as it is."""
 
     def started(self, history: Sequence[Epoch], epochs: int, rows: int) -> None:
         """Training begins or resumes after the epochs in `history`."""

@@ -26,6 +26,7 @@ from unlabel.errors import WireError
 from unlabel.wire.messages import (
     MESSAGES,
     PLAIN,
+    TENSORS,
     Message,
     check_scalar,
     check_tensor,
@@ -34,8 +35,8 @@ from unlabel.wire.messages import (
 )
 
 MAGIC = b"UNLB"
-#: 3 since a refusal carries a code beside its reason.
-VERSION = 3
+#: 3 since a refusal carries a code beside its reason, 4 since messages have their present names.
+VERSION = 4
 _PREFIX = struct.Struct(">4sHI")
 _DTYPES = {
     torch.float64: "F64",
@@ -75,19 +76,22 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
     """Read a message from bytes; anything malformed raises `WireError` and nothing else."""
     kind, plain, header, body = _read_header(data, limits)
-    arguments: dict[str, Any] = _read_fields(kind, plain)
-    for name, tensor in _read_tensors(kind, body).items():
-        check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
+    declared = PLAIN[kind.__name__]
+    if plain.keys() != declared.keys():
+        raise WireError(f"{kind.__name__} has the fields {', '.join(declared)} and no others.")
+    fields: dict[str, Any] = {}
+    for name, hint in declared.items():
+        fields[name] = check_scalar(f"{kind.__name__}.{name}", plain[name], hint)
+    message = kind(**fields | _read_tensors(kind, body))
+    # One message has one form, so that nothing can hide in blanks, repeated keys or metadata.
+    if encoded_size(message) != len(data) or _header(message) != header:
+        raise WireError(f"This {kind.__name__} carries bytes that belong to none of its fields.")
+    for name, tensor in tensors_of(message).items():
         if any(size > limits.side for size in tensor.shape):
             raise WireError(
                 f"{kind.__name__}.{name} has shape {list(tensor.shape)}, "
                 f"but no side may exceed {limits.side}."
             )
-        arguments[name] = tensor
-    message = kind(**arguments)
-    # One message has one form, so that nothing can hide in blanks, repeated keys or metadata.
-    if _header(message) != header or encoded_size(message) != len(data):
-        raise WireError(f"This {kind.__name__} carries bytes that belong to none of its fields.")
     return message
 
 
@@ -98,9 +102,10 @@ def check(message: Message) -> None:
         raise WireError(f"{kind.__name__} is not a message of this protocol.")
     for name, declared in PLAIN[kind.__name__].items():
         check_scalar(f"{kind.__name__}.{name}", getattr(message, name), declared)
-    _check_step(kind, message.step)
+    if message.step < 0:
+        raise WireError(f"{kind.__name__}.step is {message.step}, but steps are counted from 0.")
     for name, tensor in tensors_of(message).items():
-        check_tensor(f"{kind.__name__}.{name}", tensor, kind.tensors[name])
+        check_tensor(f"{kind.__name__}.{name}", tensor, TENSORS[kind.__name__][name])
 
 
 def encoded_size(message: Message) -> int:
@@ -114,13 +119,9 @@ def encoded_size(message: Message) -> int:
     tensors = sorted(tensors_of(message).items(), key=lambda kv: (-kv[1].element_size(), kv[0]))
     described, offset = {}, 0
     for name, tensor in tensors:
-        end = offset + tensor.numel() * tensor.element_size()
-        described[name] = {
-            "dtype": _DTYPES[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [offset, end],
-        }
-        offset = end
+        dtype, shape, start = _DTYPES[tensor.dtype], list(tensor.shape), offset
+        offset += tensor.numel() * tensor.element_size()
+        described[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, offset]}
     table = len(json.dumps(described, separators=(",", ":")))
     return _PREFIX.size + len(_header(message)) + 8 + -(-table // 8) * 8 + offset
 
@@ -155,23 +156,6 @@ def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, 
     return MESSAGES[name], plain, data[_PREFIX.size : end], data[end:]
 
 
-def _read_fields(kind: type[Message], plain: dict[str, Any]) -> dict[str, Any]:
-    declared = PLAIN[kind.__name__]
-    if plain.keys() != declared.keys():
-        raise WireError(f"{kind.__name__} has the fields {', '.join(declared)} and no others.")
-    fields = {
-        name: check_scalar(f"{kind.__name__}.{name}", plain[name], declared[name])
-        for name in declared
-    }
-    _check_step(kind, plain["step"])
-    return fields
-
-
-def _check_step(kind: type[Message], step: int) -> None:
-    if step < 0:
-        raise WireError(f"{kind.__name__}.step is {step}, but steps are counted from 0.")
-
-
 def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = load(body)
@@ -179,7 +163,8 @@ def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:
     # does not fit its bytes as one of the others, depending on where it stumbles.
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:
         raise WireError("The tensors of this message are not in safetensors form.") from error
-    if tensors.keys() != kind.tensors.keys():
-        names = ", ".join(kind.tensors) or "none"
+    declared = TENSORS[kind.__name__]
+    if tensors.keys() != declared.keys():
+        names = ", ".join(declared) or "none"
         raise WireError(f"{kind.__name__} carries the tensors: {names}; and no others.")
     return tensors

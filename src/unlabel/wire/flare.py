@@ -1,8 +1,8 @@
-"""Parties in other houses, reached through NVIDIA FLARE.
+"""Parties of other organisations, reached through NVIDIA FLARE.
 
-The engine's job process calls all parties side by side and hands their answers back over a line
-(see `link`), so a step costs the slowest party and not the sum. Who does not answer in time is
-missing from what comes back, with no error of the engine's: therefore answers are counted here.
+The engine's job process calls all parties side by side and returns their answers over a connection
+(see `link`), so a step costs the slowest party and not the sum. A party that does not answer in
+time is missing from the answers, without an error of the engine: they are counted here.
 """
 
 from __future__ import annotations
@@ -25,30 +25,25 @@ GRACE = 10.0
 class FlareTransport(Transport):
     """Carries messages as bytes over one job of the engine.
 
-    Every exchange either brings an answer of every party or raises `PartyLost`; after that the
-    job is of no use any more, and whoever holds the transport starts another with `renew`.
+    An exchange returns an answer of every party or raises `PartyLost`; then the job is over, and
+    the caller starts another and continues with `connect`.
     """
 
     def __init__(self, parties: Sequence[str], *, timeout: float) -> None:
-        self._parties = list(parties)
+        super().__init__(parties)
         self.timeout = timeout
         self._lost = PartyLost("The federation is not connected.")
         self._calls = 0
         self._line: Connection[bytes, bytes] | None = None
 
-    @property
-    def parties(self) -> Sequence[str]:
-        """The names of the passive parties."""
-        return self._parties
-
-    def renew(self, line: Connection[bytes, bytes] | None) -> None:
-        """Go on over the line of another job, or over none."""
+    def connect(self, line: Connection[bytes, bytes] | None) -> None:
+        """Continue over the connection to another job, or to none."""
         close(self._line)
         self._line = line
 
     def _lose(self, reason: str, parties: Sequence[str] = ()) -> PartyLost:
-        """Give the job up; whoever asks again before there is another hears the same reason."""
-        self.renew(None)
+        """Give the job up; calls before the next `connect` fail with the same reason."""
+        self.connect(None)
         self._lost = PartyLost(reason, parties)
         return self._lost
 
@@ -59,18 +54,12 @@ class FlareTransport(Transport):
         lost = [party for party in requests if party not in answers]
         if lost:
             raise self._lose(_lost(lost, header.get("lost", {}), self.timeout), lost)
-        found: dict[str, Message] = {}
-        for party, data in answers.items():
-            try:
-                found[party] = decode(data)
-            except WireError as error:
-                raise WireError(f"Party '{party}' sent no message: {error}") from error
-        return found
+        return {party: _decode(party, data) for party, data in answers.items()}
 
     def carry(
         self, parts: Mapping[str, bytes], timeout: float, **header: Any
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Hand bytes to the job's process; return what comes back, or raise `PartyLost`."""
+        """Send bytes to the job's process; return its header and answers, or raise `PartyLost`."""
         if self._line is None:
             raise PartyLost(str(self._lost), self._lost.parties)
         self._calls += 1
@@ -78,18 +67,25 @@ class FlareTransport(Transport):
             self._line.send_bytes(pack(parts, timeout=timeout, call=self._calls, **header))
             if not self._line.poll(timeout + GRACE):
                 raise EOFError
-            told, answers = unpack(self._line.recv_bytes())
+            reply, answers = unpack(self._line.recv_bytes())
         except (OSError, EOFError) as error:
             raise self._lose("The engine's job ended while parties were asked.") from error
-        if told.get("call") != self._calls:
-            # Somebody was interrupted between a question and its answer, which comes only now.
+        if reply.get("call") != self._calls:
+            # A caller was interrupted between a question and its answer, which comes only now.
             raise self._lose("An answer came to a question that was asked before.")
-        return told, answers
+        return reply, answers
+
+
+def _decode(party: str, data: bytes) -> Message:
+    try:
+        return decode(data)
+    except WireError as error:
+        raise WireError(f"Party '{party}' sent no message: {error}") from error
 
 
 def _lost(parties: Sequence[str], reasons: Mapping[str, str], timeout: float) -> str:
     names = " and ".join(f"'{party}'" for party in parties)
-    said = [printable(str(reasons[party]))[:200] for party in parties if party in reasons]
-    detail = f" ({'; '.join(said)})" if said else ""
+    known = [printable(str(reasons[party]))[:200] for party in parties if party in reasons]
+    detail = f" ({'; '.join(known)})" if known else ""
     word = "Party" if len(parties) == 1 else "Parties"
     return f"{word} {names} did not answer within {timeout:g} seconds{detail}."

@@ -9,28 +9,26 @@ message tells its receiver is written in docs/wire.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import ClassVar, Literal, get_args, get_type_hints
+from dataclasses import dataclass
+from typing import Annotated, Literal, get_args, get_type_hints
 
 import torch
 from torch import Tensor
 
+from unlabel.config import Schedule
 from unlabel.errors import Refusal, WireError
 
 #: train   gradients will follow; normalisation and dropout behave as in training
 #: frozen  gradients will follow; normalisation and dropout behave as in prediction
-#: inputs  as frozen, but the gradients will move a draft (see `Draft`) and no weights
+#: inputs  as frozen, but gradients will move `SyntheticInputs` and no weights
 #: predict nothing will follow
 Mode = Literal["train", "frozen", "inputs", "predict"]
 
-#: How a party may change its weights at once, from what it gathered itself (see `Rewrite`).
+#: How a party may change its weights at once, from its own sums (see `TransformWeights`).
 Rule = Literal["begin", "dampen", "noise", "subtract"]
 
-#: How gradients move a draft: by a step of fixed size against their sign, or by Adam.
-DraftRule = Literal["sign", "adam"]
-
-#: How a rate runs over the steps: it stays, or falls to zero along a line or a cosine.
-Schedule = Literal["constant", "linear", "cosine"]
+#: How gradients move synthetic inputs: by a step of fixed size against their sign, or by Adam.
+InputRule = Literal["sign", "adam"]
 
 #: Floating-point types a tensor of embeddings or gradients may have.
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -44,20 +42,17 @@ class TensorField:
     rank: int
 
 
-ROWS = TensorField((torch.int64,), 1)
-#: Masked ids: one row an id, a compressed point of the curve P-256 each (docs/alignment.md).
-POINTS = TensorField((torch.uint8,), 2)
-MATRIX = TensorField(FLOATS, 2)
+#: Numbers of rows, [n].
+Rows = Annotated[Tensor, TensorField((torch.int64,), 1)]
+#: Embeddings or gradients, [n, width].
+Matrix = Annotated[Tensor, TensorField(FLOATS, 2)]
+#: Masked ids, [n, 33]: a compressed point of the curve P-256 each (docs/alignment.md).
+Points = Annotated[Tensor, TensorField((torch.uint8,), 2)]
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """Base of all messages.
-
-    `step` numbers the training step a message belongs to; messages outside training carry 0.
-    """
-
-    tensors: ClassVar[dict[str, TensorField]] = {}
+    """Base of all messages; `step` is the training step it belongs to, 0 outside training."""
 
     step: int
 
@@ -74,9 +69,7 @@ class Describe(Message):
 class Prepare(Message):
     """Announce a training of `steps` steps over `rows`, so that the party can fit its scaling."""
 
-    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
-
-    rows: Tensor
+    rows: Rows
     steps: int
 
 
@@ -84,9 +77,7 @@ class Prepare(Message):
 class Embed(Message):
     """Ask for the embeddings of `rows` of a table: to train on them, or to predict."""
 
-    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
-
-    rows: Tensor
+    rows: Rows
     mode: Mode
     table: str = "main"
 
@@ -95,31 +86,26 @@ class Embed(Message):
 class Gradients(Message):
     """Send d loss / d embedding for the rows embedded in the same step; the party descends."""
 
-    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
-
-    values: Tensor
+    values: Matrix
 
 
 @dataclass(frozen=True, eq=False)
-class Weigh(Message):
-    """Send d loss / d embedding for the rows embedded in the same step; nothing moves.
+class AccumulateFisher(Message):
+    """Send d loss / d embedding for the rows embedded in the same step; no weight moves.
 
-    The party adds the squared gradient of every weight of its own to its sum `into`, and `weight`
-    to what that sum will be divided by.
+    The party adds the squared gradient of each weight to a sum, and `weight` to its divisor.
     """
 
-    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
-
-    values: Tensor
-    into: str
+    values: Matrix
+    sum_name: str
     weight: float
 
 
 @dataclass(frozen=True, eq=False)
-class Track(Message):
-    """Ask the party to add what the next step changes in its weights to its sum `into`."""
+class AccumulateUpdates(Message):
+    """Ask the party to add what the next step changes in its weights to a sum."""
 
-    into: str
+    sum_name: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,17 +124,17 @@ class Restore(Message):
 
 
 @dataclass(frozen=True, eq=False)
-class Keep(Message):
+class RetainVersions(Message):
     """Ask the party to drop every version but these."""
 
     versions: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Tune(Message):
+class BeginRequest(Message):
     """Open a request: the gradients that follow move the weights with a fresh optimiser.
 
-    SGD or Adam with this rate over `steps` steps, momentum and weight decay. Where `renew` is
+    SGD or Adam with this rate over `steps` steps, momentum and weight decay. With `reinitialise`
     above 0 the party first draws its last layers anew, as many as hold this share of its weights.
     """
 
@@ -160,47 +146,45 @@ class Tune(Message):
     momentum: float
     nesterov: Literal["yes", "no"]
     weight_decay: float
-    renew: float
+    reinitialise: float
     optimiser: Literal["sgd", "adam"] = "sgd"
 
 
 @dataclass(frozen=True, eq=False)
-class Draft(Message):
+class SyntheticInputs(Message):
     """Ask the party to make inputs of its own, which its model can read and gradients can move.
 
     They start as copies of `rows`, or as `noise` rows drawn from N(0, 1) where there are none, in
-    the units the model reads. They stand in table `draft` after the party's own rows, and never
+    the units the model reads. They follow the party's own rows in table `synthetic` and never
     leave the party. Gradients in mode `inputs` move them by `rule` at `rate` (for `sign` in units
     of a full range of pixel values, or of standard deviations of a column), and so does the
     gradient of `decay` times their mean squared norm.
     """
 
-    tensors: ClassVar[dict[str, TensorField]] = {"rows": ROWS}
-
     request: str
-    rows: Tensor
+    rows: Rows
     noise: int
-    rule: DraftRule
+    rule: InputRule
     rate: float
     decay: float
 
 
 @dataclass(frozen=True, eq=False)
-class Rewrite(Message):
+class TransformWeights(Message):
     """Ask the party to change its weights w at once, by a rule and sums it gathered itself.
 
-    With I the mean squared gradient in sum `by` and J that in sum `against`:
+    With I the mean squared gradient in `sum_name` and J that in `reference`:
 
     begin     w becomes what it was before any training
     dampen    where I > threshold J, w becomes w min(strength J / I, 1)
-    noise     w becomes w + N(0, strength / I), as `party.rewriting.noise` says in detail
-    subtract  w becomes w minus the sum `by` of tracked changes
+    noise     w becomes w + N(0, strength / I), as `party.transform.noise` says in detail
+    subtract  w becomes w minus the sum `sum_name` of updates
     """
 
     request: str
     rule: Rule
-    by: str
-    against: str
+    sum_name: str
+    reference: str
     threshold: float
     strength: float
 
@@ -258,10 +242,8 @@ class Match(Message):
     table   main to train on, or new for people to predict
     """
 
-    tensors: ClassVar[dict[str, TensorField]] = {"masked": POINTS}
-
     table: str
-    masked: Tensor
+    masked: Points
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,11 +261,9 @@ class Common(Message):
     response  s applied to each id that the party offered, in the order of its offer
     """
 
-    tensors: ClassVar[dict[str, TensorField]] = {"setup": POINTS, "response": POINTS}
-
     table: str
-    setup: Tensor
-    response: Tensor
+    setup: Points
+    response: Points
 
 
 # Answers, from a passive party to the active one.
@@ -298,7 +278,7 @@ class Description(Message):
     versions  on its disk
     max_rows  most rows it serves at a time
     software  what it runs, such as "unlabel 1.2.3"
-    agreed    digest of the agreement it was set up with, empty in one process
+    agreement digest of what it agreed on when it was set up, empty in one process
     aligned   digest of the ids its rows are in the order of, empty where they have none
     """
 
@@ -307,7 +287,7 @@ class Description(Message):
     versions: tuple[int, ...]
     max_rows: int
     software: str = ""
-    agreed: str = ""
+    agreement: str = ""
     aligned: str = ""
 
 
@@ -315,9 +295,7 @@ class Description(Message):
 class Embeddings(Message):
     """The embeddings that were asked for, one row each."""
 
-    tensors: ClassVar[dict[str, TensorField]] = {"values": MATRIX}
-
-    values: Tensor
+    values: Matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,7 +306,7 @@ class Saved(Message):
 
 
 @dataclass(frozen=True, eq=False)
-class Standing(Message):
+class StatusReply(Message):
     """Where the party stands.
 
     versions  on its disk
@@ -363,26 +341,22 @@ class Matched(Message):
     response  s applied to each id that was asked about, in the order of the request
     """
 
-    tensors: ClassVar[dict[str, TensorField]] = {"setup": POINTS, "response": POINTS}
-
-    setup: Tensor
-    response: Tensor
+    setup: Points
+    response: Points
 
 
 @dataclass(frozen=True, eq=False)
 class Offered(Message):
     """The party's own ids, masked: c H(x) for every id x, under a key c that only it has."""
 
-    tensors: ClassVar[dict[str, TensorField]] = {"masked": POINTS}
-
-    masked: Tensor
+    masked: Points
 
 
 @dataclass(frozen=True, eq=False)
 class Aligned(Message):
     """The party's rows stand in the agreed order; the digest is that of the common ids.
 
-    It is empty for new people, who may be so few that it would tell who they are.
+    For new people it is empty: of a few it would tell who they are.
     """
 
     rows: int
@@ -406,16 +380,22 @@ class Refused(Message):
     code: Refusal = "refused"
 
 
-MESSAGES: dict[str, type[Message]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Describe, Prepare, Embed, Gradients, Save, Restore, Keep),
-        *(Weigh, Track, Tune, Draft, Rewrite, Stage, Commit, Rollback, Purge, Status, Attest),
-        *(Match, Offer, Common),
-        *(Description, Embeddings, Saved, Standing, Attestation),
-        *(Matched, Offered, Aligned, Done, Refused),
-    )
+#: Every kind of message by its name on the wire; a class that is declared elsewhere is none.
+MESSAGES: dict[str, type[Message]] = {kind.__name__: kind for kind in Message.__subclasses__()}
+_HINTS = {name: get_type_hints(kind, include_extras=True) for name, kind in MESSAGES.items()}
+#: The tensors of each kind of message, with what they accept.
+TENSORS: dict[str, dict[str, TensorField]] = {
+    kind: {n: h.__metadata__[0] for n, h in hints.items() if hasattr(h, "__metadata__")}
+    for kind, hints in _HINTS.items()
 }
+#: The plain (non-tensor) fields of each kind of message, with their declared types.
+PLAIN: dict[str, dict[str, object]] = {
+    kind: {name: hint for name, hint in hints.items() if name not in TENSORS[kind]}
+    for kind, hints in _HINTS.items()
+}
+MAX_TEXT = 2_000
+MAX_LIST = 1_000
+_INT64 = 2**63
 
 
 def kind_of(message: Message) -> str:
@@ -425,21 +405,7 @@ def kind_of(message: Message) -> str:
 
 def tensors_of(message: Message) -> dict[str, Tensor]:
     """Return the tensors a message carries, by field."""
-    return {name: getattr(message, name) for name in type(message).tensors}
-
-
-def _plain_fields(kind: type[Message]) -> dict[str, object]:
-    hints = get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind) if f.name not in kind.tensors}
-
-
-#: The plain (non-tensor) fields of each kind of message, with their declared types.
-PLAIN: dict[str, dict[str, object]] = {name: _plain_fields(kind) for name, kind in MESSAGES.items()}
-
-
-MAX_TEXT = 2_000
-MAX_LIST = 1_000
-_INT64 = 2**63
+    return {name: getattr(message, name) for name in TENSORS[kind_of(message)]}
 
 
 def check_scalar(where: str, value: object, declared: object) -> object:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from torch import Tensor
 
@@ -46,9 +46,8 @@ class Entry:
 class Transcript:
     """Everything that crossed one party's boundary.
 
-    It is kept in memory; with `path` entries are also appended there as lines of JSON (never the
-    tensors), in blocks and on `flush`. `keep_tensors` keeps copies of the tensors, for those who
-    study what they give away.
+    With `path` entries are also appended there as lines of JSON (never the tensors), in blocks and
+    on `flush`. `keep_tensors` keeps copies of the tensors, to study what they give away.
     """
 
     def __init__(self, *, path: Path | None = None, keep_tensors: bool = False) -> None:
@@ -60,21 +59,12 @@ class Transcript:
 
     def log(self, direction: Direction, message: Message) -> None:
         """Note one message."""
-        tensors = tensors_of(message)
-        entry = Entry(
-            direction=direction,
-            step=message.step,
-            kind=kind_of(message),
-            shapes={name: list(tensor.shape) for name, tensor in tensors.items()},
-            bytes=encoded_size(message),
-            at=time.monotonic(),
-            # A clone: the local transport hands over memory that its owner may write again.
-            tensors={k: v.detach().clone() for k, v in tensors.items()}
-            if self._keep_tensors
-            else {},
-        )
-        self.last = entry
-        self.entries.append(entry)
+        tensors, kind, size = tensors_of(message), kind_of(message), encoded_size(message)
+        shapes = {name: list(tensor.shape) for name, tensor in tensors.items()}
+        # Clones: the local transport hands over memory that its owner may write again.
+        copies = {k: v.detach().clone() for k, v in tensors.items() if self._keep_tensors}
+        self.last = Entry(direction, message.step, kind, shapes, size, time.monotonic(), copies)
+        self.entries.append(self.last)
         if len(self.entries) - self._written >= BLOCK:
             self.flush()
 
@@ -95,7 +85,7 @@ class Transcript:
         self._written = 0
 
     def clear(self) -> None:
-        """Forget all that was noted, in memory and in the file."""
+        """Drop all entries, in memory and in the file."""
         self.entries.clear()
         self._written = 0
         if self._path is not None:
@@ -103,23 +93,23 @@ class Transcript:
                 self._path.unlink(missing_ok=True)
 
     def timeline(self, most: int = 300) -> list[dict[str, Any]]:
-        """Return when what went, in no more than `most` entries: neighbours are put together."""
+        """Return when what went, in no more than `most` points: entries in a row are joined."""
         start = self.entries[0].at if self.entries else 0.0
-        group = -(-len(self.entries) // most) if self.entries else 1
-        found = []
-        for direction in ("received", "sent"):
-            own = [entry for entry in self.entries if entry.direction == direction]
-            for place in range(0, len(own), group):
-                some = own[place : place + group]
-                found.append(
+        size = -(-len(self.entries) // most) or 1
+        points = []
+        for direction in get_args(Direction):
+            entries = [entry for entry in self.entries if entry.direction == direction]
+            for first in range(0, len(entries), size):
+                group = entries[first : first + size]
+                points.append(
                     {
-                        "at": round(some[0].at - start, 4),
+                        "at": round(group[0].at - start, 4),
                         "direction": direction,
-                        "kind": some[0].kind,
-                        "bytes": sum(entry.bytes for entry in some),
+                        "kind": group[0].kind,
+                        "bytes": sum(entry.bytes for entry in group),
                     }
                 )
-        return sorted(found, key=lambda line: float(str(line["at"])))
+        return sorted(points, key=lambda point: float(point["at"]))
 
     def total_bytes(self, direction: Direction) -> int:
         """Return the bytes that went in one direction."""
@@ -130,13 +120,9 @@ class Recorder(Transport):
     """Wraps any transport and keeps a transcript for each party."""
 
     def __init__(self, inner: Transport, *, keep_tensors: bool = False) -> None:
+        super().__init__(inner.parties)
         self._inner = inner
         self.transcripts = {p: Transcript(keep_tensors=keep_tensors) for p in inner.parties}
-
-    @property
-    def parties(self) -> Sequence[str]:
-        """The names of the passive parties."""
-        return self._inner.parties
 
     def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
         """Pass the requests on, noting them and their answers."""

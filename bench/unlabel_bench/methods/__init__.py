@@ -1,0 +1,1 @@
+"""Published methods that ours are compared with, one a file."""

@@ -1,0 +1,1 @@
+"""What partners could learn of a request."""

@@ -1,0 +1,1 @@
+"""Datasets of the paper that people get themselves, one a file."""

@@ -1,0 +1,1 @@
+"""What runs inside the engine's processes; imported only where the engine is installed."""

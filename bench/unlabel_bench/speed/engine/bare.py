@@ -1,0 +1,84 @@
+"""The engine's own call beside ours, in one job: what `unlabel bench wire` compares.
+
+A frame whose header says `bare` is not handed to the parties' processes. The job's process at the
+active party then makes so many calls of the engine's own with the same bytes, one after the other,
+and tells how long each took. Kits allow these classes only where a bench has added them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nvflare.collab import collab
+from nvflare.collab.api.proxy_list import ProxyList
+
+from unlabel.errors import WireError
+from unlabel.link import pack
+from unlabel.remote.bridge import ActiveBridge, PassiveBridge
+from unlabel.remote.job import write_job
+from unlabel.remote.kit import Kit
+from unlabel.remote.rules import RESOURCES, write_json
+
+
+class MeasuringBridge(ActiveBridge):
+    """The end at the active party, which can also call past the parties."""
+
+    def answer(
+        self,
+        pool: ThreadPoolExecutor,
+        proxies: dict[str, Any],
+        header: dict[str, Any],
+        requests: dict[str, bytes],
+    ) -> bytes:
+        """Return what comes back to one frame, or the seconds of so many bare calls."""
+        if "bare" not in header:
+            return super().answer(pool, proxies, header, requests)
+        callee = ProxyList([proxies[party] for party in requests])
+        (request,) = set(requests.values())
+        seconds = []
+        for _ in range(int(header["bare"])):
+            started = time.perf_counter()
+            answers = dict(callee(timeout=float(header["timeout"])).echo(request))
+            seconds.append(time.perf_counter() - started)
+            if answers.keys() != requests.keys() or any(a != request for a in answers.values()):
+                raise WireError("A bare call did not bring the same bytes back.")
+        return pack({}, seconds=seconds, call=header.get("call"))
+
+
+class EchoingBridge(PassiveBridge):
+    """The end at a passive party, which can also answer by itself."""
+
+    @collab.publish  # type: ignore[untyped-decorator]
+    def echo(self, request: bytes) -> bytes:
+        """Return the same bytes."""
+        return request
+
+
+def write_measuring_job(folder: Path, parties: int) -> Path:
+    """Write the job of the bench."""
+    return write_job(folder, parties, MeasuringBridge(), EchoingBridge())
+
+
+def allow_measuring(kit: Kit) -> None:
+    """Let jobs name the classes of the bench at this site."""
+    path = kit.engine / "local" / RESOURCES
+    resources = json.loads(path.read_bytes())
+    bridge = MeasuringBridge if kit.is_active else EchoingBridge
+    resources["class_allow_list"].append(f"{bridge.__module__}.{bridge.__qualname__}")
+    write_json(path, resources)
+
+
+def processor_seconds(processes: Iterable[int]) -> float:
+    """Return the processor time that these processes have used so far, in all their threads."""
+    import psutil
+
+    total = 0.0
+    for number in processes:
+        used = psutil.Process(number).cpu_times()
+        total += used.user + used.system
+    return total

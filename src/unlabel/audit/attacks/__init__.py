@@ -1,0 +1,1 @@
+"""What a partner could try with what it saw of a request."""

@@ -1,0 +1,1 @@
+"""One measure, or one family of measures, a file."""

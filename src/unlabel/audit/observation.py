@@ -1,0 +1,149 @@
+"""What an audit observes of a model: its embeddings and scores of all rows, in one fixed order.
+
+The audit itself must not reveal the request. Asking a party for the forgotten rows alone, or for
+all others, would name them; so every party is asked for every row of its table, from the first to
+the last. All measures are functions of the answers. An observation of a retrained model is kept in
+a file, so that the model is retrained once and not for every audit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from unlabel.data import ACTIVE, Rows
+from unlabel.errors import RunError
+from unlabel.files import write_atomically
+from unlabel.models.tops import MUTED, Top
+from unlabel.party import ActiveParty
+
+PARTS = ("train", "test")
+TENSORS = ("labels", "logits", "scores")
+
+
+@dataclass(frozen=True)
+class ObservedRows:
+    """Rows of one part of the data, as one model sees them.
+
+    labels      [n]
+    logits      [n, C], what is predicted from
+    scores      [n, C], the same before any output was muted: who holds the weights lifts a mask
+    embeddings  [n, width] a party, by name
+    """
+
+    labels: Tensor
+    logits: Tensor
+    scores: Tensor
+    embeddings: dict[str, Tensor]
+
+    def joined(self) -> Tensor:
+        """Return the embeddings of all parties side by side."""
+        return torch.cat(list(self.embeddings.values()), 1)
+
+    def of(self, labels: Sequence[int]) -> ObservedRows:
+        """Return the rows of some labels."""
+        return self.take(torch.isin(self.labels, torch.tensor(list(labels))))
+
+    def without(self, labels: Sequence[int]) -> ObservedRows:
+        """Return the rows of all other labels."""
+        return self.take(~torch.isin(self.labels, torch.tensor(list(labels))))
+
+    def take(self, chosen: Tensor) -> ObservedRows:
+        """Return some rows, by a mask or by position."""
+        return ObservedRows(
+            self.labels[chosen],
+            self.logits[chosen],
+            self.scores[chosen],
+            {party: values[chosen] for party, values in self.embeddings.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One model, observed on the rows it was trained on and on those it was not.
+
+    train  rows of training, those of labels that were forgotten among them
+    test   rows that no model of this run was trained on
+    names  of the labels, in the order of their numbers
+    """
+
+    train: ObservedRows
+    test: ObservedRows
+    names: tuple[str, ...]
+
+    def masked(self, labels: Sequence[int]) -> Observation:
+        """Return the control: the same model with the outputs of labels muted."""
+
+        def mute(part: ObservedRows) -> ObservedRows:
+            logits = part.logits.clone()
+            logits[:, list(labels)] += MUTED
+            return replace(part, logits=logits)
+
+        return replace(self, train=mute(self.train), test=mute(self.test))
+
+
+@torch.no_grad()
+def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observation:
+    """Ask every party for all of its rows, in the order of their numbers."""
+    every = torch.arange(len(active.labels), device=active.device)
+    embeddings = active.embeddings(every)
+    active.top.begin("predict", 0)
+    logits = scores = active.apply_top(embeddings)
+    top = active.top.module
+    if isinstance(top, Top) and bool(top.muted.any()):
+        # Subtracting what was added would leave three digits of a muted score.
+        with active.top.place.autocast():
+            scores = top.unmuted(embeddings).float()
+    parties = [*([ACTIVE] if active.bottom is not None else []), *active.parties]
+    every_row = ObservedRows(
+        active.labels.cpu(),
+        logits.cpu(),
+        scores.cpu(),
+        {party: values.cpu() for party, values in zip(parties, embeddings, strict=True)},
+    )
+    train, test = (every_row.take(part.cpu()) for part in (rows.train, rows.test))
+    return Observation(train, test, tuple(names))
+
+
+def write_observation(path: Path, observed: Observation) -> None:
+    """Write an observation to a file that its owner alone can read: it holds all labels."""
+    tensors: dict[str, Tensor] = {}
+    for name in PARTS:
+        rows: ObservedRows = getattr(observed, name)
+        tensors |= {f"{name}/{kind}": getattr(rows, kind) for kind in TENSORS}
+        tensors |= {f"{name}/embeddings/{p}": values for p, values in rows.embeddings.items()}
+    copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
+    write_atomically(path, save(copies), mode=0o600)
+
+
+def read_observation(path: Path, names: Sequence[str]) -> Observation:
+    """Return the observation in a file; `names` are those of the labels."""
+    try:
+        tensors = load_file(path)
+        train, test = (_rows(tensors, name) for name in PARTS)
+    except (OSError, KeyError, SafetensorError) as error:
+        raise RunError(
+            f"'{path}' is not what an audit kept of a retrained model; remove the file, and the "
+            f"next audit retrains it."
+        ) from error
+    return Observation(train, test, tuple(names))
+
+
+def _rows(tensors: dict[str, Tensor], name: str) -> ObservedRows:
+    start = f"{name}/embeddings/"
+    labels, logits, scores = (tensors[f"{name}/{kind}"] for kind in TENSORS)
+    embeddings = {
+        key.removeprefix(start): values
+        for key, values in sorted(tensors.items())
+        if key.startswith(start)
+    }
+    return ObservedRows(labels, logits, scores, embeddings)

@@ -1,0 +1,1 @@
+"""One built-in dataset a file."""

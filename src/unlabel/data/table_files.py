@@ -1,0 +1,182 @@
+"""CSV and Parquet files as they are: columns by name, ids and texts as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+import warnings
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unlabel.data.dataset import Array
+from unlabel.data.table_store import COLUMN_LINES, read_stored
+from unlabel.errors import DataError, unknown
+from unlabel.text_encoding import encoding_of, expect_readable, open_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Files that pandas unpacks and we do not, so that their bytes are no text yet.
+_PACKED = (".zip", ".zst", ".tar")
+_SEPARATORS = ";\t|"
+#: A packed file that is cut off or damaged fails as its decoder does.
+_UNREADABLE = (ValueError, OSError, EOFError, NotImplementedError, zlib.error, lzma.LZMAError)
+
+
+def read_frame(
+    path: Path,
+    id_column: str | None = None,
+    texts: Sequence[str] = (),
+    text_column: str | None = None,
+) -> pd.DataFrame:
+    """Read a CSV or Parquet file as it is; ids, texts and the columns of `texts` stay text."""
+    if not path.is_file():
+        raise DataError(f"There is no table at '{path}'; check the path.")
+    try:
+        if path.suffix == ".parquet":
+            import pandas as pd
+
+            frame = pd.read_parquet(path)
+            # What pandas wrote as names of rows are columns like others.
+            named = [name for name in frame.index.names if name is not None]
+            frame = frame.reset_index(named) if named else frame
+        elif path.name.endswith(COLUMN_LINES):
+            frame = read_stored(path)
+        else:
+            plain = [name for name in (id_column, text_column) if name is not None]
+            frame = _read_csv(path, plain, texts)
+    except ImportError as error:
+        raise DataError(
+            f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
+        ) from error
+    except _UNREADABLE as error:
+        if isinstance(error, ValueError) and path.suffix != ".parquet":
+            _explain(path)
+        first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise DataError(f"Table '{path}' cannot be read: {first}.") from error
+    if len(frame.columns) == 1:
+        _expect_commas(path, str(frame.columns[0]))
+    if frame.empty:
+        raise DataError(f"Table '{path}' has no rows.")
+    return frame
+
+
+def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
+    """Read a CSV file; the columns of `plain` are text to the letter, those of `texts` text."""
+    import pandas as pd
+
+    with open_bytes(path) as file:
+        encoding = encoding_of(file.read(4), f"Table '{path}'")
+    # Where every row has a field too many, pandas would take the first ones for names of the rows,
+    # and every value would be read under the name of the next column.
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign in
+            # front keeps pandas from looking for either.
+            frame = pd.read_csv(
+                path,
+                encoding=encoding,
+                index_col=False,
+                converters=dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
+                dtype={name: str for name in texts if name not in plain},
+                low_memory=False,  # a column has one type, however long the file
+            )
+        except pd.errors.ParserWarning as error:
+            _explain(path)
+            raise DataError(
+                f"Table '{path}': its rows have more fields than its first line has names; name "
+                f"every column there."
+            ) from error
+    for name in frame.columns.intersection(list(plain)):
+        frame[name] = frame[name].str[1:]
+    return frame
+
+
+def _explain(path: Path) -> None:
+    """Raise where a file that cannot be read is in another encoding, or not separated by commas."""
+    if path.suffix in _PACKED:
+        return
+    where = f"Table '{path}'"
+    with open_bytes(path) as file:
+        encoding = expect_readable(file, where)
+    with io.TextIOWrapper(open_bytes(path), encoding=encoding, newline="") as text:
+        head = next(csv.reader([text.readline().removeprefix("\ufeff")]), [])
+    if len(head) == 1:
+        _expect_commas(path, head[0])
+
+
+def _expect_commas(path: Path, name: str) -> None:
+    """Raise where the name of the only column is a line of names with other separators."""
+    if not any(mark in name for mark in _SEPARATORS):
+        return
+    decimals = ", and write decimals with points (3.14)" if ";" in name else ""
+    raise DataError(
+        f"Table '{path}' has a single column '{name[:40]}'; separate columns with commas{decimals}."
+    )
+
+
+def expect_columns(frame: pd.DataFrame, where: str, **columns: str | None) -> None:
+    """Raise where a named column is not there, or a row has no label.
+
+    columns  by what they are for: id, label, text or split; one that is not named is not needed
+    """
+    for what, column in columns.items():
+        if column and column not in frame.columns:
+            names = map(str, frame.columns)
+            raise DataError(
+                f"{where} has no {what} column '{column}'. {unknown('column', column, names)}"
+            )
+    label = columns.get("label")
+    missing: Array = np.flatnonzero(frame[label].isna()) if label else np.empty(0)
+    if len(missing):
+        raise DataError(f"{where}: row {int(missing[0]) + 1} has no label in '{label}'.")
+
+
+def ids_of(frame: pd.DataFrame, column: str, where: str) -> Array:
+    """Return the ids of a column as text without surrounding blanks, each of them different."""
+    _expect_exact(frame[column], where)
+    ids = frame[column].astype(str).str.strip()
+    missing = np.flatnonzero(frame[column].isna() | (ids == ""))
+    if len(missing):
+        raise DataError(f"{where}: row {int(missing[0]) + 1} has no id in '{column}'.")
+    repeated = ids[ids.duplicated()]
+    if len(repeated):
+        raise DataError(
+            f"{where}: id '{repeated.iloc[0]}' stands in more than one row "
+            f"({len(repeated)} repeats in all); an id must be unique."
+        )
+    return ids.to_numpy(dtype=str)
+
+
+def _expect_exact(column: pd.Series[Any], where: str) -> None:
+    """Raise where ids are fractions or bytes, which have more than one way to be written."""
+    import pandas as pd
+
+    if not (pd.api.types.is_float_dtype(column) or pd.api.types.is_object_dtype(column)):
+        return
+    inexact = float | np.floating | bytes
+    values = [value for value in column.dropna().tolist() if isinstance(value, inexact)]
+    if values:
+        kind = "bytes" if isinstance(values[0], bytes) else "numbers with a fraction"
+        raise DataError(
+            f"{where}: the ids in '{column.name}' are {kind}, such as {values[0]!r}, and an id is "
+            f"compared as text; write them as text or as whole numbers."
+        )
+
+
+def texts_in(frame: pd.DataFrame, column: str, where: str) -> Array:
+    """Return the texts of a column; a row without any is refused."""
+    texts = frame[column].astype(object).where(frame[column].notna(), "").astype(str).str.strip()
+    empty = np.flatnonzero(texts == "")
+    if len(empty):
+        raise DataError(
+            f"{where}: row {int(empty[0]) + 1} has no text in '{column}' ({len(empty)} rows in "
+            f"all); fill or drop such rows."
+        )
+    return texts.to_numpy(dtype=object)

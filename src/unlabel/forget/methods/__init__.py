@@ -1,0 +1,1 @@
+"""One method of forgetting a file."""

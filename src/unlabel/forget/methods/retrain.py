@@ -1,0 +1,48 @@
+"""The reference: the training recipe once more, without the forgotten rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unlabel.forget.method import METHODS, Disclosure, Method
+from unlabel.forget.work import Work
+from unlabel.train import batch_count, batches
+from unlabel.train.epochs import epochs_of
+
+
+@METHODS.register("retrain")
+@dataclass(frozen=True)
+class Retrain(Method):
+    """Begin again from the weights before any training, and train on the retained rows.
+
+    Scaling, order of the rows, crops, dropout and rates are those of a training that never met
+    the forgotten labels: with the same seed it ends in the very same weights. Every other method
+    is measured by it.
+
+    epochs  passes over the rows; 0 is as many as the training had (early stopping is not repeated)
+    """
+
+    about = "the reference: trained again without the label"
+    tells_partners = "the forgotten rows, all of them, by leaving them out"
+    needs = "retained"
+    disclosure = Disclosure.of("retained", messages="BeginRequest TransformWeights Prepare")
+    aim = "bottoms"
+
+    epochs: int = 0
+
+    def __post_init__(self) -> None:
+        self.expect_at_least(epochs=0)
+
+    def run(self, work: Work) -> None:
+        """Train."""
+        training, rows = work.training, work.retained_rows
+        epochs = self.epochs or epochs_of(training, len(rows))
+        a_pass = batch_count(rows, work.batch)
+        work.use_optimisers(training, steps=epochs * a_pass)
+        work.transform_weights("begin")
+        work.active.prepare(rows, epochs * a_pass)
+        for epoch in range(1, epochs + 1):
+            for batch in batches(rows, work.batch, seed=work.seed, epoch=epoch):
+                loss = work.move(batch, work.training_loss(batch), mode="train", table="main")
+            work.expect_alive(loss=loss.item())
+            work.watch(epoch, epochs, f"loss {loss.item():.3f}")

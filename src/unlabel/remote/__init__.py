@@ -1,0 +1,1 @@
+"""A federation between organisations: kits, the engine, and the process of each party."""

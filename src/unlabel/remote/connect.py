@@ -1,0 +1,302 @@
+"""A federation between organisations, seen from its active party.
+
+It trains, forgets, audits and commits by the same code as one in a single process; only the way to
+the parties differs, and it can break. Then another job is started, all parties return to the last
+version they share, and the verb is repeated from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from unlabel._version import __version__
+from unlabel.align import Alignment, align
+from unlabel.compat import run_file
+from unlabel.config import RunConfig
+from unlabel.config.loader import read_run_folder
+from unlabel.data import ACTIVE
+from unlabel.errors import PartyLost, RunError, SettingsError, UnlabelError
+from unlabel.federation import Federation
+from unlabel.files import OWNER_ONLY, write_atomically
+from unlabel.forget import Transaction
+from unlabel.forget.service import finish_interrupted
+from unlabel.party import ActiveParty, describe, own_randomness
+from unlabel.progress import Watch, watch_nothing
+from unlabel.remote import imputation
+from unlabel.remote.imputation import Imputations, ImputingTransport
+from unlabel.remote.job_client import JobClient, Notify, longer_calls
+from unlabel.remote.kit import Kit
+from unlabel.remote.party_home import keep_unsettled, logging_to, settled_encoding
+from unlabel.remote.predicting import new_table, predict_new
+from unlabel.runfolder import write_config
+from unlabel.train import Holdings
+from unlabel.train.assembly import build_active
+from unlabel.train.checks import place_of
+from unlabel.train.epochs import keep
+from unlabel.train.loading import table_holdings
+from unlabel.train.predictions import Predictions
+from unlabel.train.tables import read_active, read_words
+from unlabel.wire import Description, Transport
+from unlabel.words import printable
+
+log = logging.getLogger("unlabel.federation")
+
+T = TypeVar("T")
+
+#: Where a kit remembers the table of its party.
+DATA = "data"
+#: How often in a row a verb is tried before it gives up.
+TRIES = 10
+
+
+class RemoteFederation(Federation):
+    """A federation that is reached through an engine, and that survives its failures.
+
+    kit         of the active party
+    job_client  starts jobs; its `notify` is given what is waited for
+    alignment   the rows that all parties share
+    watch       is given how far a matching of ids has come
+    losses      when each loss of a party was noticed, by a clock that only runs forward
+    recoveries  seconds that each return to the last common version took
+    resources   what is closed with the connection
+    """
+
+    is_remote = True
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        active: ActiveParty,
+        kit: Kit,
+        job_client: JobClient,
+        alignment: Alignment,
+        watch: Watch,
+    ) -> None:
+        super().__init__(holdings, active, {}, kit.run)
+        self.kit = kit
+        self.job_client = job_client
+        self.alignment = alignment
+        self.watch = watch
+        self.losses: list[float] = []
+        self.recoveries: list[float] = []
+        self.resources = contextlib.ExitStack()
+        self._is_open = True
+
+    def with_recovery(self, act: Callable[[], T]) -> T:
+        """Do something that parties take part in; if one gets lost, return and do it again.
+
+        Within another verb the whole of that is done again.
+        """
+        if not self._is_open:
+            raise RunError("This connection was closed; connect again.")
+        if self.is_recovering:
+            return act()
+        self.is_recovering = True
+        try:
+            return _repeated(act, self._recover)
+        finally:
+            self.is_recovering = False
+
+    def _recover(self, lost: PartyLost) -> None:
+        """Start another job, finish what was decided, and take all to the last version."""
+        started = time.monotonic()
+        self.losses.append(started)
+        self.job_client.notify(
+            f"{lost} Starting another job from the last version all parties have."
+        )
+        log.warning("%s", lost)
+        self.job_client.connect(lost.parties)  # raises where somebody stays away
+        _repeated(self._return, lambda loss: self.job_client.connect(loss.parties))
+        self.recoveries.append(time.monotonic() - started)
+
+    def _return(self) -> None:
+        expect_alike(describe(self.active.transport), self.kit.digest)
+        if self.job_client.absent:  # which only a prediction allows
+            imputation.expect_fit(self)
+        else:
+            finish_interrupted(Transaction(self.active))
+        self.undecided = None
+        self.refresh(afresh=True)
+
+    def _predict(self, tables: Mapping[str, Any], data: str | None, part: str) -> Predictions:
+        """Predict new people by their ids, or the run's own rows; see `Federation.predict`.
+
+        tables  the active party's file of new people; the others find them in their own tables
+        """
+        if data is not None:
+            raise SettingsError("A federation has tables; give --table active=FILE, not `data`.")
+        self._expect_trained()
+        new = new_table(self.config, tables) if tables else None
+        predictions = self._predict_own(part) if new is None else predict_new(self, new, self.watch)
+        return replace(predictions, without=self.job_client.absent)
+
+    def close(self) -> None:
+        """End the job, and leave the kit to the next command."""
+        if not self._is_open:
+            return
+        try:
+            # The mean embeddings that answer for a party that is down, where all agreed to it.
+            goes_on = self.kit.agreement.predict.missing == "without"
+            if not imputation.drop_old(self) and goes_on:
+                imputation.refresh(self)
+        finally:
+            self._release()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        # After a refusal the parties see the same as after success: a refused request is hidden.
+        refused = isinstance(error, UnlabelError) and not isinstance(error, PartyLost)
+        if error is None or refused:
+            self.close()
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        self._is_open = False
+        self.resources.close()
+
+
+def connect(
+    folder: str | Path,
+    *,
+    resume: bool = False,
+    recovering: bool = False,
+    fewer: bool = False,
+    notify: Notify = log.info,
+    watch: Watch = watch_nothing,
+) -> RemoteFederation:
+    """Connect to a federation from the kit of its active party; see `Federation.connect`."""
+    kit = Kit.open(folder)
+    kit.expect_active()
+    config = kit.run_config(table_of(kit))
+    if not kit.is_running():
+        raise RunError(
+            f"The active party does not run; start it with `unlabel party start {folder}`, and let "
+            f"it run while commands are given.",
+            code="not-running",
+        )
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(kit.lock("command"))
+        stack.enter_context(logging_to(kit.logs / "commands.log"))
+        goes_on = fewer and kit.agreement.predict.missing == "without"
+        means = imputation.read(kit.home, kit.digest) if goes_on else None
+        passive, timeout, without = kit.agreement.passive, kit.agreement.timeout, means is not None
+        job_client = JobClient(
+            kit.admin, kit.links, passive, timeout=timeout, notify=notify, fewer=without
+        )
+        stack.callback(job_client.close)
+        federation = open_federation(kit, config, job_client, watch, means)
+        imputation.expect_fit(federation)
+        federation.with_recovery(
+            lambda: federation.load_latest(resume=resume, recovering=recovering)
+        )
+        imputation.drop_old(federation)
+        federation.resources = stack.pop_all()
+        return federation
+
+
+def open_federation(
+    kit: Kit,
+    config: RunConfig,
+    job_client: JobClient,
+    watch: Watch,
+    means: Imputations | None = None,
+) -> RemoteFederation:
+    """Connect to the parties, find the common rows, and build the active party.
+
+    means  that answer for parties that are down
+    """
+
+    def retry(lost: PartyLost) -> None:
+        job_client.notify(f"{lost} Trying again.")
+        job_client.connect()
+
+    def assemble() -> RemoteFederation:
+        transport: Transport = job_client.transport
+        if means is not None:
+            transport = ImputingTransport(transport, means, lambda: job_client.absent)
+        expect_alike(describe(transport), kit.digest)
+        return _assembled(kit, config, transport, job_client, watch)
+
+    job_client.connect()  # raises where somebody stays away
+    return _repeated(assemble, retry)
+
+
+def _assembled(
+    kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
+) -> RemoteFederation:
+    assert config.active is not None
+    rows = read_active(config.active, encoding=settled_encoding(kit.home))
+    rows = read_words(config, ACTIVE, rows)
+    with longer_calls(job_client.transport):
+        alignment = align(
+            transport, rows.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
+        )
+    is_new = not run_file(kit.run).exists()
+    if not is_new:
+        # The epochs that `auto` stood for when the run began, whatever it would stand for now.
+        config = replace(config, train=keep(config.train, read_run_folder(kit.run).train))
+    holdings = table_holdings(config, {ACTIVE: rows.take(alignment.positions)})
+    with own_randomness(torch.device("cpu")):
+        active = build_active(holdings, transport, place_of(holdings.config.train), folder=kit.home)
+    keep_unsettled(rows.encoding, kit.home)
+    if is_new:
+        write_config(kit.run, holdings.config)
+    return RemoteFederation(holdings, active, kit, job_client, alignment, watch)
+
+
+def _repeated(act: Callable[[], T], after: Callable[[PartyLost], None]) -> T:
+    """Do something until no party gets lost in it, `TRIES` times at most; `after` each loss."""
+    for _ in range(TRIES - 1):
+        try:
+            return act()
+        except PartyLost as lost:
+            after(lost)
+    return act()
+
+
+def expect_alike(described: Mapping[str, Description], agreed: str) -> None:
+    """Raise where a party runs other software, or under another agreement."""
+    for party, there in described.items():
+        if _release(there.software) != _release(f"unlabel {__version__}"):
+            raise RunError(
+                f"Party '{party}' runs {printable(there.software[:40]) or 'an older release'}, and "
+                f"this is unlabel {__version__}; upgrade the older side.",
+                code="other-software",
+            )
+        if there.agreement != agreed:
+            raise RunError(
+                f"Party '{party}' works under agreement {there.agreement[:12] or 'none'}, and this "
+                f"kit under {agreed[:12]}; take the kits of one `unlabel federation init`.",
+                code="other-agreement",
+            )
+
+
+def _release(software: str) -> tuple[str, ...]:
+    """Return what must be the same on both sides: all but the last number of a version."""
+    return tuple(software.split(".")[:2])
+
+
+def keep_table(kit: Kit, table: Path) -> None:
+    """Remember where the party's table lies."""
+    kit.prepare()
+    write_atomically(kit.state / DATA, f"{table.resolve()}\n".encode(), mode=OWNER_ONLY)
+
+
+def table_of(kit: Kit) -> Path:
+    """Return where the party's table lies, as it was last started."""
+    try:
+        return Path((kit.state / DATA).read_text(encoding="utf-8").strip())
+    except OSError as error:
+        raise RunError(
+            f"Kit '{kit.folder}' knows no table yet; run `unlabel party start {kit.folder} --data "
+            f"TABLE` first.",
+            code="no-table",
+        ) from error

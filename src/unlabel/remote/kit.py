@@ -1,0 +1,296 @@
+"""A kit: the one folder from which a party takes part in a federation.
+
+KIT/
+  agreement.yaml   what all parties agreed on, the same in every kit
+  party.yaml       this party's own settings
+  engine/          the engine's files for this site: certificate, key, rules
+  admin/           those of the user who starts jobs; at the active party only
+  state/           made at the first start, readable by its owner only:
+    run/             active party: the folder of the run
+    PARTY/           passive party: versions, staged weights, ledger, transcript, secrets
+    logs/
+    secrets/         the seed of this party's random draws
+    lock             held by the process that keeps the party running
+    serving          the id of that process, while it serves
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from unlabel.config import (
+    ActiveTable,
+    Agreement,
+    AuditSettings,
+    DefendSettings,
+    MonitorSettings,
+    PartyFile,
+    PassiveTable,
+    Policy,
+    RunConfig,
+)
+from unlabel.config.loader import read_agreement, read_party
+from unlabel.data import ACTIVE
+from unlabel.defend.defence import check_defences
+from unlabel.errors import RunError, SettingsError
+from unlabel.files import OWNER_ONLY, write_atomically, writing
+from unlabel.link import links_folder
+from unlabel.models.registry import check_models
+from unlabel.remote.certificates import ROLE, Identity, check_certificate
+from unlabel.remote.rules import bring_up_to_date
+
+AGREEMENT, PARTY = "agreement.yaml", "party.yaml"
+ROOT = "rootCA.pem"
+#: Bits of a secret seed; generators of random numbers take no more.
+SEED_BITS = 63
+#: The name of the user who starts jobs; the engine wants the form of an e-mail address.
+LEAD = f"{ROLE}@{ACTIVE}.unlabel"
+
+
+@dataclass(frozen=True)
+class Kit:
+    """A party's kit.
+
+    folder     where it lies
+    agreement  what all parties agreed on
+    digest     of the agreement
+    party      what this party decides for itself
+    """
+
+    folder: Path
+    agreement: Agreement
+    digest: str
+    party: PartyFile
+
+    @classmethod
+    def open(cls, folder: str | Path, now: datetime.datetime | None = None) -> Kit:
+        """Open a kit that can be used now: whole, of one party, with a valid certificate."""
+        kit = cls.read(folder)
+        kit.check(now)
+        return kit
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Kit:
+        """Read a kit's files, whether its certificate is valid or not."""
+        path = Path(folder).resolve()
+        if not path.is_dir():
+            raise RunError(
+                f"There is no kit '{folder}'; give the folder you were handed.", code="no-kit"
+            )
+        for name in (PARTY, AGREEMENT, "engine/startup"):
+            if not (path / name).exists():
+                raise RunError(
+                    f"'{folder}' is not a party's kit: it has no {name}; give the folder that "
+                    f"`unlabel federation init` made for this party.",
+                    code="no-kit",
+                )
+        party = read_party(path / PARTY)
+        agreement, digest = read_agreement(path / AGREEMENT)
+        if party.agreement != digest:
+            raise RunError(
+                f"'{path / AGREEMENT}' has changed since this kit was made (its digest is "
+                f"{digest[:12]}, party.yaml says {str(party.agreement)[:12]}); put the file back.",
+                code="kit-changed",
+            )
+        if party.name not in agreement.parties:
+            raise RunError(
+                f"'{path / PARTY}' is of party '{party.name}', which is none of the agreement's: "
+                f"{', '.join(agreement.parties)}.",
+                code="other-party",
+            )
+        check_names(agreement, party)
+        return cls(path, agreement, digest, party)
+
+    def check(self, now: datetime.datetime | None = None) -> None:
+        """Raise unless every certificate in the kit is this party's and valid now."""
+        for folder, base, identity in self.certificates():
+            check_certificate(
+                folder / f"{base}.crt", folder / f"{base}.key", folder / ROOT, identity, now
+            )
+
+    def certificates(self) -> list[tuple[Path, str, Identity]]:
+        """Return folder, base name and owner of each certificate that the kit must hold."""
+        owners = identities(self.name, self.agreement.server.host)
+        places = [(self.engine, "server"), (self.admin, "client")]
+        if not self.is_active:
+            places = [(self.engine, "client")]
+        return [
+            (folder / "startup", base, owner)
+            for (folder, base), owner in zip(places, owners, strict=True)
+        ]
+
+    @property
+    def name(self) -> str:
+        """The name of the party."""
+        return self.party.name
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this is the kit of the party with the labels."""
+        return self.party.is_active
+
+    @property
+    def engine(self) -> Path:
+        """The engine's folder for this site."""
+        return self.folder / "engine"
+
+    @property
+    def admin(self) -> Path:
+        """The engine's folder for the user who starts jobs; the active party's alone."""
+        return self.folder / "admin"
+
+    @property
+    def state(self) -> Path:
+        """Everything that this party keeps."""
+        return self.folder / "state"
+
+    @property
+    def run(self) -> Path:
+        """The folder of the run; the active party's alone."""
+        return self.state / "run"
+
+    @property
+    def home(self) -> Path:
+        """The party's own folder of versions, ledger and secrets."""
+        return self.run / ACTIVE if self.is_active else self.state / self.name
+
+    @property
+    def links(self) -> Path:
+        """The folder of the sockets between this party's processes."""
+        return links_folder(self.state, self.name)
+
+    @property
+    def logs(self) -> Path:
+        """The folder of logs."""
+        return self.state / "logs"
+
+    @property
+    def policy(self) -> Policy:
+        """What a passive party serves."""
+        return self.party.policy or Policy()
+
+    def prepare(self) -> None:
+        """Make the folder of the party's state, which nobody else may read."""
+        with writing(self.state):
+            for folder in (self.state, self.logs):
+                folder.mkdir(exist_ok=True)
+                folder.chmod(0o700)
+        jobs = self.state / "engine" if self.is_active else None
+        bring_up_to_date(self.engine / "local", jobs)
+
+    @contextlib.contextmanager
+    def lock(self, name: str = "lock") -> Iterator[None]:
+        """Hold the kit, so that no second process works on the same state.
+
+        The process that keeps a party running holds `lock`, a command holds `command`.
+        """
+        self.prepare()
+        path = self.state / name
+        with writing(path):
+            # Not truncated: it holds the number of the process that has the kit.
+            handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+                raise RunError(
+                    f"This kit is already open in process {holder or 'of an unknown number'}; "
+                    f"end that one first, or wait for it ('{self.folder}').",
+                    code="in-use",
+                ) from error
+            with writing(path):
+                os.ftruncate(handle, 0)
+                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(handle)  # which also lets the lock go
+
+    def expect_active(self) -> None:
+        """Raise unless this is the kit from which commands are given."""
+        if not self.is_active:
+            raise SettingsError(
+                f"'{self.folder}' is the kit of party '{self.name}'; commands are given at the "
+                f"active party."
+            )
+
+    def is_running(self) -> bool:
+        """Return whether a process keeps this party running."""
+        try:
+            handle = os.open(self.state / "lock", os.O_RDWR)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def seed(self) -> int:
+        """Return the seed of this party's random draws: its own choice, or a secret one."""
+        if self.party.seed is not None:
+            return self.party.seed
+        path = self.state / "secrets" / "seed"
+        if not path.exists():
+            self.prepare()
+            with writing(path):
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(path, f"{secrets.randbits(SEED_BITS)}\n".encode(), mode=OWNER_ONLY)
+        try:
+            return int(path.read_text(encoding="ascii"))
+        except (OSError, ValueError) as error:
+            raise RunError(
+                f"The secret seed '{path}' cannot be read; restore it from a backup."
+            ) from error
+
+    def run_config(self, table: Path) -> RunConfig:
+        """Return this party's side of the run as settings, with its own table only."""
+        party, agreed = self.party, self.agreement
+        code = self.folder if party.code is None else self.folder / party.code
+        if party.is_active:
+            assert party.label is not None  # which `PartyFile` checks
+            active = ActiveTable(table=table.resolve(), label=party.label, **party.columns())
+            defend = DefendSettings(gradients=party.defend)
+            passive = [PassiveTable(name=name, table=None) for name in agreed.passive]
+        else:
+            # Where the labels lie is not known to this party.
+            active = ActiveTable(table=Path(), label="", features="none")
+            defend = DefendSettings(embeddings=party.defend)
+            passive = [PassiveTable(name=self.name, table=table.resolve(), **party.columns())]
+        return RunConfig(
+            active=active,
+            passive=passive,
+            model=agreed.model.under(self.folder),
+            train=party.training(agreed.train, self.seed()),
+            align=agreed.align,
+            policy=self.policy,
+            defend=defend,
+            monitor=(party.monitor or MonitorSettings()) if party.is_active else None,
+            audit=party.audit or AuditSettings(),
+            code=code,
+        )
+
+
+def check_names(agreement: Agreement, party: PartyFile) -> None:
+    """Raise where the name of a model or a defence means nothing."""
+    check_models(agreement.model)
+    check_defences("defend", party.defend, "gradients" if party.is_active else "embeddings")
+
+
+def identities(party: str, host: str) -> list[Identity]:
+    """Return whom a party's certificates are for: server and user, or one client.
+
+    host  of the server, which the active party runs
+    """
+    if party != ACTIVE:
+        return [Identity(party, party)]
+    return [Identity(host, ACTIVE, host=host), Identity(LEAD, ACTIVE, role=ROLE)]

@@ -1,0 +1,137 @@
+"""From a kit and a table to a party that answers: what `unlabel party start` runs.
+
+While it serves, KIT/state/serving holds the id of its process. What it refused, lost or suspected
+stands in a log of bounded size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import logging.handlers
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from unlabel.align import People
+from unlabel.data import Features
+from unlabel.data.column_encoding import Encoding, stored_encoding
+from unlabel.data.dataset import Array
+from unlabel.errors import RunError
+from unlabel.files import OWNER_ONLY, write_atomically, writing
+from unlabel.party import PassiveParty, own_randomness
+from unlabel.party.staging import TRANSCRIPT
+from unlabel.remote.kit import Kit
+from unlabel.remote.request_stats import CountedTranscript, RequestStats
+from unlabel.train.assembly import build_passive
+from unlabel.train.checks import place_of
+from unlabel.train.tables import read_passive, read_words
+
+log = logging.getLogger("unlabel.party_home")
+
+SERVING = "serving"
+#: Bytes at which a log is put aside, and how many old ones are kept.
+FULL, OLD = 5 * 2**20, 3
+
+
+@dataclass(frozen=True)
+class PartyHome:
+    """A passive party in its own process.
+
+    people  the ids of its table, and which of them all parties share
+    stats   what it was asked so far
+    notes   what its operator should know of how its table was read
+    """
+
+    party: PassiveParty
+    people: People
+    stats: RequestStats
+    notes: tuple[str, ...] = ()
+
+
+def open_party(kit: Kit, table: Path) -> PartyHome:
+    """Build the passive party of a kit over its table."""
+    config = kit.run_config(table)
+    encoding = settled_encoding(kit.home)
+    rows = read_words(config, kit.name, read_passive(config.passive[0], table, encoding))
+
+    def take(positions: Array) -> Features:
+        return rows.take(positions).features()
+
+    people = People(rows.ids, take, folder=kit.home, settings=config.align, column=kit.party.id)
+    # Before the rows are aligned none is served; the model only needs to see how wide they are.
+    features = take(people.positions if people.digest else np.arange(len(rows.ids)))
+    stats = RequestStats()
+    with own_randomness(torch.device("cpu")):
+        party = build_passive(
+            kit.name,
+            features,
+            config,
+            place_of(config.train),
+            folder=kit.home,
+            transcript=CountedTranscript(kit.home / TRANSCRIPT, stats),
+            people=people,
+            agreement=kit.digest,
+        )
+    keep_unsettled(rows.encoding, kit.home)
+    return PartyHome(party, people, stats, tuple(rows.notes()))
+
+
+def settled_encoding(home: Path) -> Encoding | None:
+    """Return how a party's columns became numbers when it was first trained; None before that.
+
+    home  the party's own folder
+    """
+    return stored_encoding(home) if _is_trained(home) else None
+
+
+def keep_unsettled(encoding: Encoding, home: Path) -> None:
+    """Keep how a party's columns become numbers; once it was trained that is settled for good."""
+    if not _is_trained(home):
+        encoding.store(home)
+
+
+def _is_trained(home: Path) -> bool:
+    return any((home / "versions").glob("*"))
+
+
+@contextlib.contextmanager
+def logging_to(path: Path) -> Iterator[None]:
+    """Write what unlabel logs into a file, inside the block."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=OWNER_ONLY)
+        handler = logging.handlers.RotatingFileHandler(path, maxBytes=FULL, backupCount=OLD)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    ours = logging.getLogger("unlabel")
+    before = ours.level
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.setLevel(before)
+        ours.removeHandler(handler)
+        handler.close()
+
+
+@contextlib.contextmanager
+def serving(state: Path) -> Iterator[None]:
+    """Note in a kit's folder of state that this process serves, for as long as it does.
+
+    A party whose disk is full serves without the note.
+    """
+    path = state / SERVING
+    try:
+        write_atomically(path, f"{os.getpid()}\n".encode(), mode=OWNER_ONLY)
+    except RunError as error:
+        log.warning("%s", error)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,202 @@
+"""New certificates before the old ones end.
+
+    the party's operator             whoever holds the authority's key
+    --------------------             ---------------------------------
+    request: new keys, which stay
+    here, and a request to sign  ->  renew: certificates for the keys in the request
+    install: both into place     <-
+
+Without a request `renew` makes the keys too; then they travel, and the file is as secret as a kit.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from unlabel.config.loader import read_agreement
+from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.files import OWNER_ONLY, sync_folder, write_atomically, writing
+from unlabel.remote.certificates import (
+    Authority,
+    Identity,
+    certificate_bytes,
+    check_certificate,
+    key_bytes,
+    make_key,
+    owner_of,
+    read_certificate,
+    read_key,
+)
+from unlabel.remote.kit import AGREEMENT, ROOT, Kit, identities
+from unlabel.remote.provision import AUTHORITY_KEY
+
+_BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----\r?\n?", re.DOTALL)
+#: A new key that waits for its certificate, and files that are tried before they are put in place.
+WAITING, INCOMING = ".waiting", ".incoming"
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """What a renewal holds, by the common name of each certificate."""
+
+    certificates: dict[str, x509.Certificate]
+    keys: dict[str, rsa.RSAPrivateKey]
+
+
+def request(kit: Kit, out: Path) -> None:
+    """Make new keys, which stay in the kit, and write a request to have them certified."""
+    parts = []
+    for folder, base, owner in kit.certificates():
+        key = make_key()
+        write_atomically(_beside(folder / f"{base}.key", WAITING), key_bytes(key), OWNER_ONLY)
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner.name)])
+        signed = x509.CertificateSigningRequestBuilder().subject_name(name)
+        parts.append(signed.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    write_atomically(out, b"".join(parts))
+
+
+def renew(
+    authority: Path, party: str, out: Path, *, days: int = 365, request_file: Path | None = None
+) -> Renewal:
+    """Certify a party anew: the keys in its request, or new ones where there is none."""
+    if days < 1:
+        raise SettingsError(f"Expected --days to be at least 1 but got {days}.")
+    signer, owners = _authority(authority, party)
+    keys: dict[str, rsa.RSAPrivateKey] = {}
+    if request_file is not None:
+        public = _requested(request_file, party, owners)
+    else:
+        keys = {name: make_key() for name in owners}
+        public = {name: key.public_key() for name, key in keys.items()}
+    renewed = {name: signer.certify(owners[name], key, days) for name, key in public.items()}
+    text = b"".join(
+        (key_bytes(keys[name]) if name in keys else b"") + certificate_bytes(certificate)
+        for name, certificate in renewed.items()
+    )
+    write_atomically(out, text, mode=OWNER_ONLY)
+    return Renewal(renewed, keys)
+
+
+def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[Path]:
+    """Put renewed certificates, and the keys that belong to them, in place of the old ones.
+
+    All are tried beside the old files first, so that a wrong file changes nothing.
+    """
+    renewal = _read(file)
+    ready: list[tuple[Path, Path]] = []
+    try:
+        for folder, base, owner in kit.certificates():
+            if owner.name not in renewal.certificates:
+                raise RunError(
+                    f"'{file}' holds no certificate for '{owner.name}' but for "
+                    f"{', '.join(renewal.certificates) or 'nobody'}; ask for this party's.",
+                    code="other-party",
+                )
+            certificate, key = folder / f"{base}.crt", folder / f"{base}.key"
+            parts = [(certificate, certificate_bytes(renewal.certificates[owner.name]))]
+            if owner.name in renewal.keys:
+                parts.append((key, key_bytes(renewal.keys[owner.name])))
+            for target, data in parts:
+                ready.append((_beside(target, INCOMING), target))
+                write_atomically(ready[-1][0], data, mode=OWNER_ONLY)
+            if owner.name not in renewal.keys and _beside(key, WAITING).exists():
+                ready.append((_beside(key, WAITING), key))
+            # Where an earlier install broke off, the key may be in place already.
+            new_key = next((draft for draft, target in ready if target == key), key)
+            check_certificate(_beside(certificate, INCOMING), new_key, folder / ROOT, owner, now)
+    except RunError:
+        for draft, _ in ready:
+            if draft.name.endswith(INCOMING):
+                draft.unlink(missing_ok=True)
+        raise
+    for draft, target in ready:
+        with writing(target):
+            draft.replace(target)
+            sync_folder(target.parent)
+    return [target for _, target in ready]
+
+
+def _authority(folder: Path, party: str) -> tuple[Authority, dict[str, Identity]]:
+    """Return the authority in a folder, and for whom a party's certificates are made out."""
+    for name in (ROOT, AUTHORITY_KEY, AGREEMENT):
+        if not (folder / name).is_file():
+            raise RunError(
+                f"'{folder}' does not hold the authority of a federation: it has no {name}; give "
+                f"the folder 'authority' that `unlabel federation init` made."
+            )
+    agreement, _ = read_agreement(folder / AGREEMENT)
+    if party not in agreement.parties:
+        raise SettingsError(unknown("party", party, agreement.parties))
+    owners = identities(party, agreement.server.host)
+    signer = Authority(read_certificate(folder / ROOT), read_key(folder / AUTHORITY_KEY))
+    if signer.key.public_key() != signer.certificate.public_key():
+        raise RunError(f"The key and the certificate in '{folder}' do not belong together.")
+    return signer, {owner.name: owner for owner in owners}
+
+
+def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str, rsa.RSAPublicKey]:
+    """Return the keys of a request; each must be proved by a signature, and be this party's."""
+    keys: dict[str, rsa.RSAPublicKey] = {}
+    for kind, block in _blocks(path):
+        if kind != "CERTIFICATE REQUEST":
+            continue
+        try:
+            request = x509.load_pem_x509_csr(block)
+            valid = request.is_signature_valid
+        except ValueError as error:
+            raise RunError(f"'{path}' is damaged; have the request made again.") from error
+        key = request.public_key()
+        if not valid or not isinstance(key, rsa.RSAPublicKey):
+            raise RunError(
+                f"The request '{path}' is not signed by its own key; have it made again."
+            )
+        keys[owner_of(request.subject)[0]] = key
+    if keys.keys() != owners.keys():
+        raise RunError(
+            f"'{path}' is no request of party '{party}': it is for "
+            f"{', '.join(sorted(keys)) or 'nobody'} in place of {', '.join(sorted(owners))}."
+        )
+    return keys
+
+
+def _read(path: Path) -> Renewal:
+    certificates: dict[str, x509.Certificate] = {}
+    private: list[rsa.RSAPrivateKey] = []
+    try:
+        for kind, block in _blocks(path):
+            if kind == "CERTIFICATE":
+                certificate = x509.load_pem_x509_certificate(block)
+                certificates[owner_of(certificate.subject)[0]] = certificate
+            elif kind.endswith("PRIVATE KEY"):
+                key = serialization.load_pem_private_key(block, None)
+                if isinstance(key, rsa.RSAPrivateKey):
+                    private.append(key)
+    except (ValueError, TypeError) as error:
+        raise RunError(f"'{path}' is damaged; ask for the renewal once more.") from error
+    keys = {
+        name: key
+        for name, certificate in certificates.items()
+        for key in private
+        if key.public_key() == certificate.public_key()
+    }
+    return Renewal(certificates, keys)
+
+
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(path.name + ending)
+
+
+def _blocks(path: Path) -> list[tuple[str, bytes]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RunError(f"Cannot read '{path}': {error.strerror}.") from error
+    return [(block[1].decode(), block[0]) for block in _BLOCK.finditer(data)]

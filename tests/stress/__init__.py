@@ -1,0 +1,1 @@
+"""Fuzzing, hostile parties and faults, with the benches that record them."""
