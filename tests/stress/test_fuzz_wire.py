@@ -42,6 +42,7 @@ from unlabel.wire import (
     Gradients,
     Message,
     Prepare,
+    Purge,
     Refused,
     Restore,
     Rollback,
@@ -353,8 +354,8 @@ class Sleepy(PassiveParty):
     """Takes its time over one kind of request."""
 
     def handle(self, message: Message) -> Message:
-        if isinstance(message, Save):
-            time.sleep(0.03)
+        if isinstance(message, Purge):
+            time.sleep(0.1)  # well above the limit below: clocks are coarse on some machines
         return super().handle(message)
 
 
