@@ -6,12 +6,12 @@ version would have written it; what cannot be translated is refused with the ver
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unlabel.errors import DataError, SettingsError
-from unlabel.files import RUN_FILE
+from unlabel.files import RUN_FILE, sha256
 
 #: The settings of a run in its folder.
 OLD_RUN_FILE = "config.yaml"
@@ -120,6 +120,11 @@ def conduct(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         return raw
     visibility, aim = MODES.get(raw["mode"], ("open", "top"))
     return {"visibility": visibility, "aim": aim, **_without(raw, "mode")}
+
+
+def data_digest(ids: Sequence[str], labels: bytes) -> str:
+    """Return the fingerprint of people and labels that bound a run to them."""
+    return sha256("\n".join(ids).encode() + labels)
 
 
 def verdict(raw: Any) -> Any:

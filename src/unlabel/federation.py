@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import torch
 from torch import nn
 
+from unlabel import compat
 from unlabel.compat import run_file
 from unlabel.config import (
     LOOP_SETTINGS,
@@ -84,9 +85,11 @@ from unlabel.train import (
 )
 from unlabel.train.advice import advise
 from unlabel.train.checks import check_batch, check_unchanged, deciding_settings, training_settings
+from unlabel.train.cleared import LabelTable, expect_clearable
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.given import by_party, frames_config, keep_tables
+from unlabel.train.label_record import UNKNOWN, LabelRecord
 from unlabel.train.loading import label_names
 from unlabel.train.notes import uneven_labels
 from unlabel.train.predictions import Predictions, new_rows, new_tables
@@ -295,6 +298,7 @@ class Federation:
                 write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
         for name, encoding in holdings.encodings.items():
             encoding.store(path / name)
+        holdings.bind(path / ACTIVE)
         return federation
 
     @classmethod
@@ -334,6 +338,7 @@ class Federation:
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
         federation.load_latest(resume=resume, recovering=recovering)
+        holdings.bind(path / ACTIVE)
         return federation
 
     def copy(self) -> Federation:
@@ -536,7 +541,7 @@ class Federation:
         """Predict the run's own rows, with their labels beside; what is forgotten is not said."""
         rows = self._rows_of(part)
         ids = self.holdings.ids[rows.numpy()]
-        names = [self.labels[label] for label in self.holdings.labels[rows].tolist()]
+        names = [(*self.labels, "")[label] for label in self.holdings.labels[rows].tolist()]
         truth = self._truth(ids, dict(zip(ids.tolist(), names, strict=True)))
         return replace(self.predict_rows(ids, rows, "main"), truth=truth)
 
@@ -544,10 +549,14 @@ class Federation:
         """Return the labels of people by their ids, empty where they are forgotten or unknown."""
         if labels is None:
             return None
-        forgotten = {self.labels[label] for label in self.forgotten.labels}
+        forgotten = self._forgotten_names()
         people = {str(self.holdings.ids[row]) for row in self.forgotten.rows}
         pairs = ((who, labels.get(who, "")) for who in ids.tolist())
         return tuple("" if who in people or label in forgotten else label for who, label in pairs)
+
+    def _forgotten_names(self) -> set[str]:
+        """Return the names of the labels that were forgotten."""
+        return {self.labels[label] for label in self.forgotten.labels}
 
     def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
         """Return the predictions of rows of a table, by the names of labels and people."""
@@ -715,9 +724,32 @@ class Federation:
             self.active.versions.retain(self.active.versions.common()[-2:])
         return decided
 
-    def purge(self) -> int:
-        """Remove what stems from before the last commit, everywhere; return the version left."""
-        return self.with_recovery(lambda: forgetting.purge(self))
+    def purge(self, *, table_out: str | Path | None = None) -> int:
+        """Remove what stems from before the last commit, everywhere; return the version left.
+
+        With the commitments to the forgotten labels go all means to check them: from then on the
+        run takes them for unknown, and their owner may clear them from every table.
+
+        table_out  file for the label holder's table without them
+        """
+        target = None if table_out is None else Path(table_out)
+        if target is not None:
+            expect_clearable(self.config, target)
+
+        def act() -> int:
+            left = forgetting.purge(self)
+            record = LabelRecord.read(self.folder / ACTIVE)
+            if record is not None:
+                gone = torch.from_numpy(record.tombstones > 0)
+                labels = torch.where(gone, UNKNOWN, self.holdings.labels)
+                self.holdings = replace(self.holdings, labels=labels)
+                self.active.labels = labels.to(self.active.device)
+                table = LabelTable.of(self.config)
+                if target is not None and table is not None:
+                    table.write(record, self._forgotten_names(), target)
+            return left
+
+        return self.with_recovery(act)
 
     def recover(self) -> str:
         """Finish what a crash interrupted; return in words what was done."""
@@ -870,10 +902,15 @@ class Federation:
 
     def _check(self, facts: VersionFacts) -> None:
         """Raise where the data or the settings are not those the run was trained with."""
-        if facts.data != self.holdings.digest():
-            raise RunError(
-                f"The rows or labels behind run '{self.folder}' have changed since it was trained."
-            )
+        held = self.holdings
+        if facts.data != held.digest():
+            # A run of 0.6 or 0.7 is bound to the labels themselves until it makes a new version.
+            before = compat.data_digest(held.ids.tolist(), held.labels.numpy().tobytes())
+            if facts.data != before:
+                raise RunError(
+                    f"The rows or labels behind run '{self.folder}' have changed since it was "
+                    f"trained."
+                )
         check_unchanged(self.config.train, facts.settings, f"Run '{self.folder}'")
 
     def __repr__(self) -> str:

@@ -29,7 +29,7 @@ RUN_FILES = {
 LONGEST_NAME = 255
 PARTY_FILES = {
     *("alignment.safetensors", "table.parquet", "table.columns.jsonl", "encoding.json"),
-    *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl"),
+    *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl", "labels.safetensors"),
     *("retrained", "versions", "staged", "secrets"),
 }
 

@@ -110,7 +110,10 @@ def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observatio
         scores.cpu(),
         {party: values.cpu() for party, values in zip(parties, embeddings, strict=True)},
     )
-    train, test = (every_row.take(part.cpu()) for part in (rows.train, rows.test))
+    known = every_row.labels >= 0
+    train, test = (
+        every_row.take(part[known[part]]) for part in (rows.train.cpu(), rows.test.cpu())
+    )
     return Observation(train, test, tuple(names))
 
 

@@ -29,6 +29,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError
 from unlabel.files import sha256, write_atomically
 from unlabel.forget import Run, Transaction
+from unlabel.forget.service import RETRAINED
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
@@ -37,8 +38,6 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, RequestFacts, Training, VersionFacts, assemble
 from unlabel.train.facts import staged_in
 
-#: Where the active party keeps what it observed of retrained models.
-RETRAINED = "retrained"
 #: How references are seeded; those of another rule are not used again.
 SEEDS = "seeds of their own"
 NO_DATA = (
@@ -121,6 +120,12 @@ def audit(
     labels = tuple(run.labels.index(name) for name in names)
     limits = demand or run.config.audit
     models = _models(run, case, labels)
+    if not torch.isin(run.holdings.labels, torch.tensor(labels)).any():
+        raise ForgetError(
+            "The forgotten labels were purged with all that stems from before, so nothing can be "
+            "measured of them any more; audit a request before `unlabel purge`.",
+            code="purged",
+        )
     references = _references(run, case, retrained, watch)
     observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     if references:

@@ -62,12 +62,14 @@ def _start_active(kit: Kit, table: Path) -> None:
     from unlabel.align.psi import library
     from unlabel.remote.connect import keep_table
     from unlabel.remote.party_home import settled_encoding
+    from unlabel.train.label_record import LABELS
     from unlabel.train.tables import read_active
 
     library()
     active = kit.run_config(table).active
     assert active is not None
-    rows = read_active(active, encoding=settled_encoding(kit.home))
+    blank = (kit.home / LABELS).exists()  # its owner may have cleared what was forgotten
+    rows = read_active(active, encoding=settled_encoding(kit.home), blank_labels=blank)
     normalise_all(rows.ids, kit.agreement.align, kit.party.id)  # raises where ids collide
     keep_table(kit, table)
     server = kit.agreement.server

@@ -112,6 +112,7 @@ def load_dataset(
     columns: Columns | None = None,
     pictures: Pictures | None = None,
     watch: Watch = watch_nothing,
+    blank_labels: bool = False,
 ) -> Dataset:
     """Load a built-in dataset by name, or a file of a user's own by path, taken from `folder`.
 
@@ -119,6 +120,7 @@ def load_dataset(
     columns  what the columns of a CSV or Parquet file are
     pictures how pictures are made, of a dataset whose files can be made into any
     watch    called with how many of those files are read
+    blank_labels  rows of a CSV or Parquet file may lack a label
 
     >>> load_dataset("digits").x.shape
     (1797, 1, 8, 8)
@@ -135,4 +137,4 @@ def load_dataset(
         return load_npz(path, views=views)
     from unlabel.data.tables import load_table_dataset
 
-    return load_table_dataset(path, columns or Columns())
+    return load_table_dataset(path, columns or Columns(), blank_labels=blank_labels)

@@ -121,8 +121,10 @@ def _expect_commas(path: Path, name: str) -> None:
     )
 
 
-def expect_columns(frame: pd.DataFrame, where: str, **columns: str | None) -> None:
-    """Raise where a named column is not there, or a row has no label.
+def expect_columns(
+    frame: pd.DataFrame, where: str, *, blank_labels: bool = False, **columns: str | None
+) -> None:
+    """Raise where a named column is not there, or a row has no label unless it may.
 
     columns  by what they are for: id, label, text or split; one that is not named is not needed
     """
@@ -132,7 +134,7 @@ def expect_columns(frame: pd.DataFrame, where: str, **columns: str | None) -> No
             raise DataError(
                 f"{where} has no {what} column '{column}'. {unknown('column', column, names)}"
             )
-    label = columns.get("label")
+    label = None if blank_labels else columns.get("label")
     missing: Array = np.flatnonzero(frame[label].isna()) if label else np.empty(0)
     if len(missing):
         raise DataError(f"{where}: row {int(missing[0]) + 1} has no label in '{label}'.")

@@ -85,6 +85,7 @@ def read_table(
     missing: Missing = "refuse",
     encoding: Encoding | None = None,
     text_column: str | None = None,
+    blank_labels: bool = False,
 ) -> Table:
     """Read a party's table and check all that can be checked before training.
 
@@ -95,6 +96,7 @@ def read_table(
     missing      what to do where a value is missing
     encoding     how columns become numbers, where that is settled; from the table itself if not
     text_column  the one feature, where that is text
+    blank_labels a label may be missing: its owner has cleared it
     """
     if isinstance(source, Path):
         texts = encoding.categories() if encoding else categories
@@ -102,7 +104,9 @@ def read_table(
         where = f"Table '{source}'"
     else:
         frame, where = source.frame, source.where
-    expect_columns(frame, where, id=id_column, label=label_column, text=text_column)
+    expect_columns(
+        frame, where, blank_labels=blank_labels, id=id_column, label=label_column, text=text_column
+    )
     ids = ids_of(frame, id_column, where)
     if text_column is not None:
         features, encoding = "none", None
@@ -122,6 +126,16 @@ def read_table(
         return Table(ids, rows.values, (text_column,), labels, encoding, texts=words)
     table = Table(ids, rows.values, tuple(columns), labels, encoding, rows.unseen)
     return table.take(encoding.used_rows(rows, where))
+
+
+def label_texts(labels: Array) -> list[str]:
+    """Return labels as texts, empty where there is none.
+
+    >>> label_texts(np.array(["yes", None, 1.0], dtype=object))
+    ['yes', '', '1.0']
+    """
+    gaps = (label is None or label != label for label in labels.tolist())
+    return ["" if gap else str(each) for gap, each in zip(gaps, labels.tolist(), strict=True)]
 
 
 def encode_labels(
@@ -166,15 +180,24 @@ def _feature_columns(
 
 
 def load_table_dataset(
-    path: Path, columns: Columns, encoding: Encoding | None = None, *, sample: bool = False
+    path: Path,
+    columns: Columns,
+    encoding: Encoding | None = None,
+    *,
+    sample: bool = False,
+    blank_labels: bool = False,
 ) -> Dataset:
     """Load the file, and the file of test rows beside it if there is one.
 
-    encoding  how the columns of a table become numbers, where that is settled
-    sample    rows beside those trained on, of perhaps as many labels as there are rows
+    encoding      how the columns of a table become numbers, where that is settled
+    sample        rows beside those trained on, of perhaps as many labels as there are rows
+    blank_labels  a label may be missing, and is called '' then
     """
-    frame, first = _read_all(path, columns)
-    y, labels = encode_labels(frame[columns.label].to_numpy(), sample=sample)
+    frame, first = _read_all(path, columns, blank_labels=blank_labels)
+    cells = frame[columns.label].to_numpy()
+    if blank_labels:
+        cells = np.array(label_texts(cells), dtype=object)
+    y, labels = encode_labels(cells, sample=sample)
     test = np.arange(first, len(frame)) if columns.test else np.empty(0, dtype=np.int64)
     if columns.split:
         test = np.flatnonzero((frame[columns.split].astype(str) == "test").to_numpy())
@@ -206,7 +229,7 @@ def load_table_dataset(
 
 def dataset_encoding(path: Path, columns: Columns) -> Encoding:
     """Return how the columns of a file with a table become numbers."""
-    return _fit(path, _read_all(path, columns)[0], columns)
+    return _fit(path, _read_all(path, columns, blank_labels=True)[0], columns)
 
 
 def load_new_rows(path: Path, columns: Columns, encoding: Encoding) -> Table:
@@ -243,7 +266,7 @@ def _fit(path: Path, frame: pd.DataFrame, columns: Columns) -> Encoding:
     )
 
 
-def _read_all(path: Path, columns: Columns) -> tuple[pd.DataFrame, int]:
+def _read_all(path: Path, columns: Columns, *, blank_labels: bool) -> tuple[pd.DataFrame, int]:
     """Return all rows, and how many of them come before those to test on."""
     import pandas as pd
 
@@ -251,9 +274,9 @@ def _read_all(path: Path, columns: Columns) -> tuple[pd.DataFrame, int]:
     for file in (path, path.parent / columns.test) if columns.test else (path,):
         frame = read_frame(file, columns.id or None, columns.categories, columns.text or None)
         needed = {what: getattr(columns, what) for what in ("label", "text", "split", "id")}
-        expect_columns(frame, f"File '{file}'", **needed)
+        expect_columns(frame, f"File '{file}'", blank_labels=blank_labels, **needed)
         frames.append(frame)
-    if len({frame[columns.label].dtype for frame in frames}) > 1:
+    if not blank_labels and len({frame[columns.label].dtype for frame in frames}) > 1:
         # One file's labels look like numbers and the other's do not: 1 and "1" are one label.
         for frame in frames:
             frame[columns.label] = frame[columns.label].astype(str)

@@ -118,6 +118,7 @@ def make_anchors(
     """
     embeddings = active.embeddings(train.to(active.device))
     kept = ~torch.isin(train, torch.tensor(list(unused), dtype=train.dtype))
+    kept &= active.labels.cpu()[train] >= 0
     labels = active.labels.cpu()[train][kept]
     known = labels.unique()
     anchor_labels = known.repeat_interleave(min(per_label, max(1, MOST // max(1, len(known)))))

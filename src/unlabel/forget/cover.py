@@ -19,6 +19,7 @@ from torch import Tensor
 from unlabel.errors import ForgetError
 from unlabel.files import write_atomically
 from unlabel.party import keyed_order
+from unlabel.train.label_record import UNKNOWN
 
 if TYPE_CHECKING:
     from unlabel.forget.work import Work
@@ -36,7 +37,7 @@ def draw_covers(work: Work) -> tuple[Tensor, Tensor]:
     if not len(people):
         return people.long(), people.long()
     labels, key = work.active.labels.cpu(), work.request.cover or work.request.key
-    past = torch.isin(labels[train], torch.tensor(earlier.labels))
+    past = torch.isin(labels[train], torch.tensor([UNKNOWN, *earlier.labels]))
     free = train[~past & ~torch.isin(train, people)]
     size = _cover_size(len(people), len(free), work.settings.cover, work.batch)
     # Over all training rows and under a secret key: positions tell nothing about people, and

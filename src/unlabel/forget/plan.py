@@ -26,6 +26,7 @@ from unlabel.forget.transaction import Transaction, request_open
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
 from unlabel.train import Forgotten, VersionFacts
+from unlabel.train.label_record import UNKNOWN
 from unlabel.train.progress import expect_finished
 
 
@@ -111,6 +112,7 @@ def _request(
     known = [str(text) for text in holdings.ids.tolist()]
     rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
     still = [label for label in forgotten.labels if label not in numbers]
+    still.append(UNKNOWN)
     past = [row for row in rows if row in forgotten.rows or int(holdings.labels[row]) in still]
     if past:
         raise ForgetError(
@@ -158,6 +160,12 @@ def expect_fits(work: Work) -> None:
         raise ForgetError(
             f"The public set has no sample of label '{missing[0]}'; give more with --public, take "
             f"--public-from anchors, or train with `public: 0` to use training rows."
+        )
+    if method.visibility == "hidden" and not method.is_silent and (work.public.labels < 0).any():
+        # A head fitted without them would show the partners which labels those were.
+        raise ForgetError(
+            "Noise needs the labels of all public samples, and those of some were forgotten and "
+            "purged; leave `noise` out, or give other samples with --public."
         )
     if method.people and work.public.disclosed:
         raise ForgetError(

@@ -54,24 +54,27 @@ class PublicSet:
         return replace(self, rows=rows, labels=labels, ids=ids, forgotten=forgotten)
 
     def left_out(self) -> Tensor:
-        """Return which samples are asked for but not used."""
-        none = torch.zeros(len(self), dtype=torch.bool)
-        return none if self.forgotten is None else self.forgotten
+        """Return which samples are asked for but not used: their labels were forgotten."""
+        unknown = self.labels < 0
+        return unknown if self.forgotten is None else self.forgotten | unknown
 
     def balanced(self, most: int = MOST) -> PublicSet:
         """Return the same samples for every request: the first few of each label, `most` in all.
 
         None may be left out: those of people whose labels were forgotten come with labels in turn,
-        which know nothing of them.
+        which know nothing of them. Those whose label is not known any more keep none.
         """
-        known = self.labels.unique().tolist()
-        a_label = max(1, most // max(1, len(known)))
+        groups = self.labels.unique().tolist()
+        known = [label for label in groups if label >= 0]
         if not known:
             return self
-        places = [(self.labels == label).nonzero()[:a_label, 0] for label in known]
-        some = self.take(torch.cat(places).sort().values)
+        a_label = max(1, most // len(groups))
+        # As many as there are where all fit, whatever is known of them.
+        places = [(self.labels == label).nonzero()[:a_label, 0] for label in groups]
+        some = self if len(self) <= most else self.take(torch.cat(places).sort().values)
         in_turn = torch.tensor(known)[torch.arange(len(some)) % len(known)]
-        return replace(some, labels=torch.where(some.left_out(), in_turn, some.labels))
+        replaced = some.left_out() & (some.labels >= 0)
+        return replace(some, labels=torch.where(replaced, in_turn, some.labels))
 
 
 def public_from_training(

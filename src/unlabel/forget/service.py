@@ -29,8 +29,14 @@ from unlabel.party import Ledger, LedgerEntry
 from unlabel.party.ledger import Event
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, RequestFacts
+from unlabel.train.cleared import LabelTable
+from unlabel.train.given import TABLE
+from unlabel.train.label_record import LabelRecord
 from unlabel.train.progress import unfinished
 from unlabel.wire import Rollback
+
+#: Where the active party keeps what it observed of retrained models.
+RETRAINED = "retrained"
 
 
 def forget(
@@ -87,7 +93,8 @@ def _stage(run: Run, work: Work, done: Execution) -> None:
     )
     forgotten = work.earlier.plus(request.labels, request.rows)
     try:
-        transaction.stage(request, about, forgotten, base=run.version)
+        data = run.holdings.digest()
+        transaction.stage(request, about, forgotten, base=run.version, data=data)
     except BaseException:
         with contextlib.suppress(PartyLost):  # recovery returns all to a version
             work.undo(done.before)
@@ -126,14 +133,22 @@ def rollback(run: Run, request: str | None = None) -> str:
 def purge(run: Run) -> int:
     """Remove all that stems from before the newest version, everywhere; return its number."""
 
-    def remove_curves() -> None:
-        curves = run.folder / "tensorboard"
-        with writing(curves):
-            if curves.exists():
-                shutil.rmtree(curves)
+    def remove_more() -> None:
+        # Curves; what references saw of all rows, with their labels; keys of forgotten labels.
+        home, table = run.folder / ACTIVE, LabelTable.of(run.config)
+        for folder in (run.folder / "tensorboard", home / RETRAINED):
+            with writing(folder):
+                if folder.exists():
+                    shutil.rmtree(folder)
+        record = LabelRecord.read(home)
+        if record is not None:
+            record.purged().write(home)
+            if table is not None and table.path.resolve().parent == home.resolve():
+                names = {run.labels[number] for number in run.forgotten.labels}
+                table.write(record, names, home / TABLE)  # the run's own copy
 
     run.refresh()
-    left = Transaction(run.active).purge(remove_curves)
+    left = Transaction(run.active).purge(remove_more)
     run.refresh(afresh=run.undecided is None)
     return left
 

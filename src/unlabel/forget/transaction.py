@@ -20,12 +20,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
+
 from unlabel.errors import ForgetError, WireError
 from unlabel.forget.request import Request
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import ActiveParty
 from unlabel.party.ledger import Event
 from unlabel.train import Forgotten, RequestFacts, VersionFacts
+from unlabel.train.label_record import LabelRecord
 from unlabel.wire import Commit, Purge, Rollback, Saved, Stage, Status, StatusReply
 
 NOTHING = "No request is staged; run `unlabel forget` first."
@@ -99,13 +102,20 @@ class Transaction:
         return any((e.event, e.request) == (event, request) for e in self.ledger.entries())
 
     def stage(
-        self, request: Request, about: RequestFacts, forgotten: Forgotten, *, base: int | None
+        self,
+        request: Request,
+        about: RequestFacts,
+        forgotten: Forgotten,
+        *,
+        base: int | None,
+        data: str,
     ) -> None:
         """Have every party write its new weights aside; the active party last.
 
         about      the same request as it is noted with the version
         forgotten  by all requests, this one included
         base       the version the new weights were made from, which must still be the newest
+        data       digest of the people and the labels' names
         """
         common = self.active.versions.common()
         if not common or base != common[-1]:
@@ -118,7 +128,7 @@ class Transaction:
         digests = {p: a.digest for p, a in answers.items() if isinstance(a, Saved)}
         if digests.keys() != answers.keys():
             raise WireError(f"Not every party told the digest of request {request.id}.")
-        staged = replace(facts, parties=digests, request=about, forgotten=forgotten)
+        staged = replace(facts, data=data, parties=digests, request=about, forgotten=forgotten)
         try:
             self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
         except BaseException:
@@ -165,11 +175,20 @@ class Transaction:
             self.secrets.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
         weights = {"version": version, "weights": self.store.change(version)}
+        self._bury(facts.forgotten)
         decision = self.secrets.decision(request.id)
         note = {**request.note, **decision, **weights, "heads": self._heads()}
         self.ledger.append(_event(request), request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
+
+    def _bury(self, forgotten: Forgotten) -> None:
+        """Put a tombstone on every row whose label is forgotten: its owner may clear the cell."""
+        record, labels = LabelRecord.read(self.store.home), self.active.labels.cpu()
+        if record is not None:
+            rows = torch.isin(labels, torch.tensor(forgotten.labels, dtype=labels.dtype))
+            rows[list(forgotten.rows)] = True
+            record.buried(rows.numpy()).write(self.store.home)
 
     def _heads(self) -> dict[str, str]:
         """Return where the others' ledgers end: a line that is cut off later is missed."""

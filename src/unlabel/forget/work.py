@@ -21,6 +21,7 @@ from unlabel.forget.request import Request
 from unlabel.party import ActiveParty, Snapshot
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Forgotten, batch_count, batches
+from unlabel.train.label_record import UNKNOWN
 from unlabel.wire import BeginRequest, Mode, Rollback, Rule, TransformWeights
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Work:
             return torch.isin(values, torch.tensor(numbers, device=values.device))
 
         chosen = among(train, request.rows) if request.rows else among(labels, request.labels)
-        past = among(labels, earlier.labels) | among(train, earlier.rows)
+        past = among(labels, (UNKNOWN, *earlier.labels)) | among(train, earlier.rows)
         return train[chosen & ~past], train[~chosen & ~past]
 
     @property

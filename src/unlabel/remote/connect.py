@@ -41,6 +41,7 @@ from unlabel.train import Holdings
 from unlabel.train.assembly import build_active
 from unlabel.train.checks import place_of
 from unlabel.train.epochs import keep
+from unlabel.train.label_record import LabelRecord
 from unlabel.train.loading import table_holdings
 from unlabel.train.predictions import Predictions
 from unlabel.train.tables import read_active, read_words
@@ -197,6 +198,7 @@ def connect(
         federation.with_recovery(
             lambda: federation.load_latest(resume=resume, recovering=recovering)
         )
+        federation.holdings.bind(kit.home)  # a run of 0.7 has no commitments yet
         imputation.drop_old(federation)
         federation.resources = stack.pop_all()
         return federation
@@ -233,7 +235,9 @@ def _assembled(
     kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
 ) -> RemoteFederation:
     assert config.active is not None
-    rows = read_active(config.active, encoding=settled_encoding(kit.home))
+    record = LabelRecord.read(kit.home)
+    encoding, blank = settled_encoding(kit.home), record is not None
+    rows = read_active(config.active, encoding=encoding, blank_labels=blank)
     rows = read_words(config, ACTIVE, rows)
     with longer_calls(job_client.transport):
         alignment = align(
@@ -243,12 +247,13 @@ def _assembled(
     if not is_new:
         # The epochs that `auto` stood for when the run began, whatever it would stand for now.
         config = replace(config, train=keep(config.train, read_run_folder(kit.run).train))
-    holdings = table_holdings(config, {ACTIVE: rows.take(alignment.positions)})
+    holdings = table_holdings(config, {ACTIVE: rows.take(alignment.positions)}, record)
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, place_of(holdings.config.train), folder=kit.home)
     keep_unsettled(rows.encoding, kit.home)
     if is_new:
         write_config(kit.run, holdings.config)
+        holdings.bind(kit.home)
     return RemoteFederation(holdings, active, kit, job_client, alignment, watch)
 
 

@@ -114,7 +114,7 @@ def _training_loss(holdings: Holdings, place: Place) -> TrainingLoss:
     settings, weights = holdings.config.train, None
     if settings.balance:
         trained = holdings.labels[holdings.rows.train]
-        weights = balanced(trained, len(holdings.names)).to(place.device)
+        weights = balanced(trained[trained >= 0], len(holdings.names)).to(place.device)
     return TrainingLoss(Stream(settings.seed, MIXING), settings.mixup, weights)
 
 

@@ -137,8 +137,10 @@ def evaluate(
 ) -> Evaluation:
     """Predict rows of the training table through all parties and compare with their labels."""
     rows = rows.to(active.device)
+    logits, labels = active.logits(rows), active.labels[rows]
+    known = labels >= 0  # all are asked for, so that nobody sees whose label was forgotten
     return Evaluation.of(
-        active.logits(rows), active.labels[rows], count, forgotten=forgotten, threshold=threshold
+        logits[known], labels[known], count, forgotten=forgotten, threshold=threshold
     )
 
 

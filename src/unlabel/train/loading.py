@@ -15,6 +15,7 @@ from unlabel.data.column_encoding import Encoding, stored_encoding
 from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.data.in_memory import InMemoryTable
 from unlabel.data.splits import check_split, split_features, split_texts
+from unlabel.data.tables import label_texts
 from unlabel.errors import DataError, SettingsError
 from unlabel.files import sha256
 from unlabel.models import read_texts
@@ -22,6 +23,7 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train.checks import checked_run
 from unlabel.train.epochs import resolve
 from unlabel.train.facts import Forgotten
+from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
 from unlabel.train.tables import in_one_order, read_active, read_tables, table_features
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
@@ -33,7 +35,7 @@ class Holdings:
 
     config     the run's configuration, with its tables' columns and its number of epochs
     features   by party; the active party is among them if it has any
-    labels     0 .. C-1 a row, the active party's alone
+    labels     0 .. C-1 a row, or `UNKNOWN` where it was forgotten; the active party's alone
     names      of the labels
     ids        of the rows
     rows       which rows train, validate and test
@@ -51,13 +53,17 @@ class Holdings:
     notes: tuple[str, ...] = ()
 
     def digest(self) -> str:
-        """Return a fingerprint of the people and their labels."""
-        text = "\n".join(self.ids.tolist()).encode()
-        return sha256(text + self.labels.numpy().tobytes())
+        """Return a fingerprint of the people and the labels' names; `LabelRecord` has the rest."""
+        return sha256("\n".join((*self.ids.tolist(), "", *self.names)).encode())
+
+    def bind(self, home: Path) -> None:
+        """Commit to the rows and labels in the active party's folder, unless that was done."""
+        if not (home / LABELS).exists():
+            LabelRecord.of(self.ids, self.labels, self.names, self.rows).write(home)
 
     def rows_without(self, forgotten: Forgotten) -> Rows:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
-        past = torch.isin(self.labels, torch.tensor(forgotten.labels))
+        past = torch.isin(self.labels, torch.tensor([UNKNOWN, *forgotten.labels]))
         past[torch.tensor(forgotten.rows, dtype=torch.int64)] = True
         train, validation = self.rows.train, self.rows.validation
         return replace(
@@ -79,9 +85,11 @@ def load_holdings(
     watch   called with how far the matching is, or the reading of a folder of files
     """
     config = checked_run(config)
+    record = None if folder is None else LabelRecord.read(folder / ACTIVE)
     if config.data is not None:
-        return dataset_holdings(config, read_dataset(config, watch=watch))
-    return _from_tables(config, folder, given or {}, watch)
+        dataset = read_dataset(config, watch=watch, blank_labels=record is not None)
+        return dataset_holdings(config, dataset, record)
+    return _from_tables(config, folder, given or {}, watch, record)
 
 
 def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...]:
@@ -89,6 +97,9 @@ def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...
 
     Where the others keep their tables elsewhere, all labels of the active party's own.
     """
+    record = None if folder is None else LabelRecord.read(folder / ACTIVE)
+    if record is not None:
+        return record.names
     if not config.is_remote():
         return load_holdings(config, folder=folder).names
     assert config.active is not None
@@ -97,13 +108,24 @@ def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...
     return encode_labels(labels)[1]
 
 
-def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
-    """Give every party its part of a dataset."""
+def dataset_holdings(
+    config: RunConfig, dataset: Dataset, record: LabelRecord | None = None
+) -> Holdings:
+    """Give every party its part of a dataset.
+
+    record  of the run, where it has begun
+    """
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
     if augment != "none" and dataset.layout in ("table", "text"):
         raise SettingsError(NO_PIXELS)
-    rows = _drawn_rows(settings, dataset.y, dataset.test if len(dataset.test) else settings.test)
+    test = dataset.test if len(dataset.test) else settings.test
+    ids, labels, names = dataset.row_names(), torch.from_numpy(dataset.y), dataset.labels
+    if record is None:
+        rows = _drawn_rows(settings, dataset.y, test)
+    else:
+        labels = record.open(ids, [names[number] for number in dataset.y.tolist()])
+        names, rows = record.names, record.rows
     return Holdings(
         config=replace(config, train=resolve(settings, rows)),
         features=part_features(
@@ -114,21 +136,26 @@ def dataset_holdings(config: RunConfig, dataset: Dataset) -> Holdings:
             indicators=dataset.indicators,
             augment=augment,
         ),
-        labels=torch.from_numpy(dataset.y),
-        names=dataset.labels,
-        ids=dataset.row_names(),
+        labels=labels,
+        names=names,
+        ids=ids,
         rows=rows,
         notes=dataset.notes,
     )
 
 
 def _from_tables(
-    config: RunConfig, folder: Path | None, given: Mapping[str, InMemoryTable], watch: Watch
+    config: RunConfig,
+    folder: Path | None,
+    given: Mapping[str, InMemoryTable],
+    watch: Watch,
+    record: LabelRecord | None,
 ) -> Holdings:
     stored = {p: stored_encoding(folder / p) for p in config.party_names()} if folder else {}
-    tables = read_tables(config, encodings=stored, given=given)
+    blank = record is not None
+    tables = read_tables(config, encodings=stored, given=given, blank_labels=blank)
     matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
-    holdings = table_holdings(config, matched)
+    holdings = table_holdings(config, matched, record)
     return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
 
 
@@ -138,7 +165,7 @@ def _unmatched(table: Table, holdings: Holdings) -> tuple[str, ...]:
     if shared == len(table.ids):
         return ()
     assert table.labels is not None
-    lost = sorted({str(label) for label in table.labels} - set(holdings.names))
+    lost = sorted(set(label_texts(table.labels)) - {"", *holdings.names})
     names = ", ".join(f"'{name}'" for name in lost)
     note = f" No row of label {names} is among them." if lost else ""
     return (
@@ -147,25 +174,32 @@ def _unmatched(table: Table, holdings: Holdings) -> tuple[str, ...]:
     )
 
 
-def table_holdings(config: RunConfig, tables: Mapping[str, Table]) -> Holdings:
+def table_holdings(
+    config: RunConfig, tables: Mapping[str, Table], record: LabelRecord | None = None
+) -> Holdings:
     """Return what the parties hold whose tables lie in this process, with rows in one order.
 
     The active party must be among them. Others may keep their tables elsewhere.
+
+    record  of the run, where it has begun
     """
     labels = tables[ACTIVE].labels
     if labels is None:
         raise DataError("The active party's table has no labels.")
-    codes, names = encode_labels(labels, where=" among the rows that all parties have")
-    settings = config.train
+    settings, ids = config.train, tables[ACTIVE].ids
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
-    rows = _drawn_rows(settings, codes, settings.test)
+    if record is None:
+        codes, names = encode_labels(labels, where=" among the rows that all parties have")
+        known, rows = torch.from_numpy(codes), _drawn_rows(settings, codes, settings.test)
+    else:
+        known, names, rows = record.open(ids, label_texts(labels)), record.names, record.rows
     return Holdings(
         config=replace(_with_columns(config, tables), train=resolve(settings, rows)),
         features=table_features(tables),
-        labels=torch.from_numpy(codes),
+        labels=known,
         names=names,
-        ids=tables[ACTIVE].ids,
+        ids=ids,
         rows=rows,
         encodings={name: table.encoding for name, table in tables.items()},
     )
@@ -219,7 +253,11 @@ def part_features(
 
 
 def read_dataset(
-    config: RunConfig, data: str | None = None, watch: Watch = watch_nothing
+    config: RunConfig,
+    data: str | None = None,
+    watch: Watch = watch_nothing,
+    *,
+    blank_labels: bool = False,
 ) -> Dataset:
     """Read the dataset of a run, or another of its kind, and check that it splits as asked."""
     dataset = load_dataset(
@@ -229,6 +267,7 @@ def read_dataset(
         columns=config.columns,
         pictures=replace(config.pictures, views=config.pictures.views or config.views()),
         watch=watch,
+        blank_labels=blank_labels,
     )
     check_split(dataset, config.split)
     return dataset

@@ -30,9 +30,10 @@ def uneven_labels(
     >>> uneven_labels(torch.tensor([0, 0, 0, 1]), ["a", "b"], torch.arange(4), balanced=False)
     ()
     """
-    counts = torch.bincount(labels[train], minlength=len(names))
+    known = labels[train][labels[train] >= 0]
+    counts = torch.bincount(known, minlength=len(names))
     largest, smallest = int(counts.argmax()), int(counts.argmin())
-    if balanced or counts[largest] <= UNEVEN * counts[smallest]:
+    if balanced or len(known) < len(train) or counts[largest] <= UNEVEN * counts[smallest]:
         return ()
     return (
         f"Label '{names[largest]}' has {counts[largest]} training rows but '{names[smallest]}' "

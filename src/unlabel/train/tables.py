@@ -47,6 +47,8 @@ def read_tables(
     instead: Mapping[str, Source] | None = None,
     encodings: Mapping[str, Encoding | None] | None = None,
     given: Mapping[str, InMemoryTable] | None = None,
+    *,
+    blank_labels: bool = False,
 ) -> dict[str, Table]:
     """Read every party's table as it lies on disk or was given; see `match_tables`."""
     known, at_hand = encodings or {}, given or {}
@@ -60,7 +62,9 @@ def read_tables(
     tables = {}
     if instead is None or active.features != "none":
         new = None if instead is None else _instead(ACTIVE, instead)
-        table = read_active(active, new, known.get(ACTIVE), at_hand.get(ACTIVE))
+        table = read_active(
+            active, new, known.get(ACTIVE), at_hand.get(ACTIVE), blank_labels=blank_labels
+        )
         tables[ACTIVE] = read_words(config, ACTIVE, table)
     for party in config.passive:
         source = at_hand.get(party.name) or party.table
@@ -93,13 +97,16 @@ def read_active(
     new: Source | None = None,
     encoding: Encoding | None = None,
     given: InMemoryTable | None = None,
+    *,
+    blank_labels: bool = False,
 ) -> Table:
     """Read the active party's table, or one of new people, whose labels nobody knows yet.
 
-    given  the table, where it is at hand already
+    given         the table, where it is at hand already
+    blank_labels  its owner may have cleared some
     """
-    source = new or given or active.table
-    return _read(active, source, encoding, label=None if new else active.label)
+    source, label = new or given or active.table, None if new else active.label
+    return _read(active, source, encoding, label=label, blank_labels=blank_labels)
 
 
 def labels_in(source: Source, active: ActiveTable, names: Sequence[str]) -> dict[str, str] | None:
@@ -129,7 +136,12 @@ def read_passive(party: PassiveTable, source: Source, encoding: Encoding | None 
 
 
 def _read(
-    columns: TableColumns, source: Source, encoding: Encoding | None, label: str | None = None
+    columns: TableColumns,
+    source: Source,
+    encoding: Encoding | None,
+    label: str | None = None,
+    *,
+    blank_labels: bool = False,
 ) -> Table:
     return read_table(
         source,
@@ -140,6 +152,7 @@ def _read(
         missing=columns.missing,
         encoding=encoding,
         text_column=columns.text,
+        blank_labels=blank_labels,
     )
 
 

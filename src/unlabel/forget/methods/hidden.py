@@ -16,6 +16,7 @@ from unlabel.forget.method import METHODS, Data, Disclosure, Method
 from unlabel.forget.noisy_request import CLIP, NoisyRequest
 from unlabel.forget.work import STILL, Work, adam, divergence, sgd
 from unlabel.party import Stream
+from unlabel.train.label_record import UNKNOWN
 
 #: Of SGD, where the bottoms move.
 MOMENTUM = 0.8
@@ -121,7 +122,8 @@ class Hidden(Method):
         if noisy is not None:
             noisy.move(self.moves)
             after, _ = self._look(work)
-        kept = ~torch.isin(labels, torch.tensor(work.forgotten_labels, device=labels.device))
+        unused = torch.tensor([UNKNOWN, *work.forgotten_labels], device=labels.device)
+        kept = ~torch.isin(labels, unused)
         self._teach(work, [part[kept] for part in before], [part[kept] for part in after])
 
     def _look(self, work: Work) -> tuple[list[Tensor], Tensor]:

@@ -14,6 +14,7 @@ from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Disclosure, Method
 from unlabel.forget.work import Objective, Work
 from unlabel.train import batch_count
+from unlabel.train.label_record import UNKNOWN
 
 #: Least probability of a target inside a logarithm.
 FLOOR = 1e-7
@@ -155,7 +156,8 @@ class Held:
         self._active, self._table, self._rows = work.active, public.table, public.rows.to(device)
         # All are asked for, so that none is named by being left out; forgotten labels are not used.
         labels = public.labels.to(device)
-        self._kept = ~torch.isin(labels, torch.tensor(work.forgotten_labels, device=device))
+        unused = torch.tensor([UNKNOWN, *work.forgotten_labels], device=device)
+        self._kept = ~torch.isin(labels, unused)
         self.labels = labels[self._kept]
 
     def logits(self) -> Tensor:

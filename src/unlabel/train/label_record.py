@@ -1,0 +1,185 @@
+"""What binds a run to its rows and labels, and lets go of a label that was forgotten.
+
+The active party keeps `labels.safetensors`, readable to itself alone:
+
+    people             [n, 32]  HMAC-SHA-256(secret of the run, id) of each row
+    keys, commitments  [n, 32]  of each row a random key, and HMAC-SHA-256(key, name of its label)
+    tombstones         [n]      1 where the label was forgotten; neither which, nor by which request
+    elsewhere          [m, 32]  of people with a tombstone who are in no row any more
+    train, validation, test, public  the rows of each part, as they were drawn when the run began
+    about              JSON: the names of the labels, the secret of the run
+
+A commitment shows that a cell has changed; whoever has the file can also try out which label it
+holds. So a purge overwrites keys and commitments of the rows with tombstones. From then on their
+label is `UNKNOWN`, whatever the table says of them.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+from torch import Tensor
+
+from unlabel.data import Rows
+from unlabel.data.cells import one_form
+from unlabel.data.dataset import Array
+from unlabel.errors import RunError
+from unlabel.files import OWNER_ONLY, write_atomically
+
+LABELS = "labels.safetensors"
+#: The number of a label that is not known any more.
+UNKNOWN = -1
+#: Bytes of a key and of what is made with it.
+SIZE = 32
+_FORM = "unlabel labels 1"
+_ARRAYS = ("people", "keys", "commitments", "tombstones", "elsewhere")
+_UPDATE = "restore them, or take the changed tables with `unlabel train --update`."
+
+
+@dataclass(frozen=True)
+class LabelRecord:
+    """The rows and labels that a run was begun with; see the head of this file."""
+
+    names: tuple[str, ...]
+    secret: str
+    rows: Rows
+    people: Array
+    keys: Array
+    commitments: Array
+    tombstones: Array
+    elsewhere: Array
+
+    @classmethod
+    def of(
+        cls,
+        ids: Array,
+        labels: Tensor,
+        names: Sequence[str],
+        rows: Rows,
+        before: LabelRecord | None = None,
+    ) -> LabelRecord:
+        """Commit to the labels of rows; what is forgotten `before` stays so, whoever brings it."""
+        secret = secrets.token_hex(SIZE) if before is None else before.secret
+        keys = np.frombuffer(secrets.token_bytes(SIZE * len(ids)), np.uint8).reshape(-1, SIZE)
+        codes = _marks(keys, [(*names, "")[label] for label in labels.tolist()])
+        people = _people(secret, ids)
+        gone = set() if before is None else before.gone()
+        stones = np.array([row.tobytes() in gone for row in people], np.uint8)
+        left = gone - {row.tobytes() for row in people}
+        record = cls(
+            tuple(names), secret, rows, people, keys, codes, stones, _stacked(sorted(left))
+        )
+        return record.purged()
+
+    @classmethod
+    def read(cls, home: Path) -> LabelRecord | None:
+        """Return the record in the active party's folder, None where there is none."""
+        path = home / LABELS
+        try:
+            tensors = load(path.read_bytes())
+            about = json.loads(tensors["about"].tobytes())
+            if about["what"] != _FORM:
+                raise ValueError
+            rows = {part.name: torch.from_numpy(tensors[part.name].copy()) for part in fields(Rows)}
+            arrays = {name: tensors[name] for name in _ARRAYS}
+            return cls(tuple(about["names"]), about["secret"], Rows(**rows), **arrays)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            raise RunError(
+                f"'{path}', which binds the run to its labels, cannot be read or was changed; "
+                f"restore it from a backup."
+            ) from error
+
+    def write(self, home: Path) -> None:
+        """Keep the record in the active party's folder."""
+        text = json.dumps({"what": _FORM, "names": self.names, "secret": self.secret}).encode()
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        parts = {part.name: getattr(self.rows, part.name).numpy() for part in fields(Rows)}
+        data = save({"about": np.frombuffer(text, np.uint8), **arrays, **parts})
+        write_atomically(home / LABELS, data, mode=OWNER_ONLY)
+
+    def open(self, ids: Array, cells: Sequence[str]) -> Tensor:
+        """Return the labels of rows, `UNKNOWN` where one was forgotten and cleared or purged.
+
+        cells  what the table says of each row now, empty where it says nothing
+
+        Raise where any other cell is not what it was when the run began.
+        """
+        people = _people(self.secret, ids)
+        if not np.array_equal(people, self.people):
+            raise RunError(self._difference(ids, people), code="rows-changed")
+        exact, forms = set(self.names), {one_form(name): name for name in self.names}
+        texts = [cell if cell in exact else forms.get(one_form(cell), "") for cell in cells]
+        same = (_marks(self.keys, texts) == self.commitments).all(1)
+        changed = np.flatnonzero(~same & (self.tombstones == 0))
+        if len(changed):
+            more = f" and of {len(changed) - 1} more rows" if len(changed) > 1 else ""
+            raise RunError(
+                f"The label of row '{ids[changed[0]]}'{more} has changed since the run began, and "
+                f"was not forgotten; {_UPDATE}",
+                code="labels-changed",
+            )
+        numbers = {name: number for number, name in enumerate(self.names)}
+        codes = [numbers.get(text, UNKNOWN) for text in texts]
+        return torch.from_numpy(np.where(same, codes, UNKNOWN))
+
+    def gone(self) -> set[bytes]:
+        """Return whose labels were forgotten, in this run's own names for people."""
+        rows = (*self.people[self.tombstones > 0], *self.elsewhere)
+        return {row.tobytes() for row in rows}
+
+    def forgotten(self, ids: Array) -> Array:
+        """Return which of some people, in whatever order, have a tombstone."""
+        gone = self.gone()
+        return np.array([row.tobytes() in gone for row in _people(self.secret, ids)], dtype=bool)
+
+    def buried(self, rows: Array) -> LabelRecord:
+        """Return the record with tombstones on some more rows, by a mask."""
+        return replace(self, tombstones=np.maximum(self.tombstones, rows.astype(np.uint8)))
+
+    def purged(self) -> LabelRecord:
+        """Return the record without keys and commitments of the rows with tombstones."""
+        kept = (self.tombstones == 0).astype(np.uint8)[:, None]
+        return replace(self, keys=self.keys * kept, commitments=self.commitments * kept)
+
+    def is_purged(self) -> bool:
+        """Return whether nothing is left of the labels of rows with tombstones."""
+        rows = self.tombstones > 0
+        return not (self.keys[rows].any() or self.commitments[rows].any())
+
+    def _difference(self, ids: Array, people: Array) -> str:
+        was, now = ({row.tobytes() for row in part} for part in (self.people, people))
+        new = [
+            text for text, row in zip(ids.tolist(), people, strict=True) if row.tobytes() not in was
+        ]
+        lost, first = len(was - now), f", '{new[0]}' being the first" if new else ""
+        return (
+            f"The rows have changed since the run began: {lost} are missing and {len(new)} are "
+            f"new{first}; {_UPDATE}"
+        )
+
+
+def _people(secret: str, ids: Array) -> Array:
+    """Return the run's own names for people, which only its secret links to ids."""
+    key = bytes.fromhex(secret)
+    return _stacked([hmac.digest(key, text.encode(), "sha256") for text in ids.tolist()])
+
+
+def _marks(keys: Array, texts: Sequence[str]) -> Array:
+    """Return HMAC-SHA-256(key, text) of each row."""
+    pairs = zip(keys, texts, strict=True)
+    return _stacked([hmac.digest(key.tobytes(), text.encode(), "sha256") for key, text in pairs])
+
+
+def _stacked(rows: Iterable[bytes]) -> Array:
+    return np.frombuffer(b"".join(rows), np.uint8).reshape(-1, SIZE)
