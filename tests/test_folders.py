@@ -35,7 +35,7 @@ SHARED = {
     *("compat", "bench", "_version"),
 }
 #: `import unlabel` itself and the modules it is made of, which may import all but `LAST`.
-ENTRY = {"federation", "verification", "runfolder", ""}
+ENTRY = {"federation", "verification", "runfolder", "updating", ""}
 #: Those that may import the entry modules.
 LAST = {"remote", "cli"}
 #: Files that only start a program.

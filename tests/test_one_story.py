@@ -37,7 +37,9 @@ OTHERWISE = {"accuracy_all": "accuracy_all_labels", "forgotten": "forgotten_labe
 #: Fields of an answer in Python that no command prints: other commands do.
 UNPRINTED = {"status": {"staged"}}
 #: Files of random bytes, and those whose form says where the tables came from.
-RANDOM = re.compile(r"secrets/|\.key$|table\.(parquet|columns\.jsonl)$|\.annex$")
+RANDOM = re.compile(
+    r"secrets/|\.key$|table\.(parquet|columns\.jsonl)$|\.annex$|labels\.safetensors$"
+)
 
 
 @st.composite

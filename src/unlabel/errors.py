@@ -109,6 +109,7 @@ def in_python(sentence: str) -> str:
     >>> in_python("Start it with `unlabel party start KIT`.")
     'Start it with `unlabel party start KIT`.'
     """
+    sentence = sentence.replace("`unlabel train --update`", "`Federation.update()`")
     verbs = "|".join(_VERBS)
     sentence = re.sub(rf"`unlabel ({verbs})( [^`]*)?`", r"`\1()`", sentence)
     whole = re.sub(r"`unlabel [^`]*`", "", sentence)

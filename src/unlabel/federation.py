@@ -29,6 +29,7 @@ from unlabel.config import (
 )
 from unlabel.data import ACTIVE, Features, Rows
 from unlabel.data.dataset import Array
+from unlabel.data.in_memory import InMemoryTable
 from unlabel.errors import (
     CheckpointError,
     ForgetError,
@@ -52,7 +53,9 @@ from unlabel.forget import (
     read_ledgers,
 )
 from unlabel.forget import service as forgetting
+from unlabel.forget.copies import Copy, copies
 from unlabel.forget.cover import CoverSecret
+from unlabel.forget.deferred import Deferred, defer
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
@@ -62,8 +65,10 @@ from unlabel.models.registry import model_settings
 from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
 from unlabel.progress import Watch, watch_nothing
 from unlabel.runfolder import (
+    Overwrite,
     TemporaryFolder,
     expect_usable,
+    finish_swap,
     ledgers_in,
     read_config_of,
     start_folder,
@@ -89,7 +94,7 @@ from unlabel.train.cleared import LabelTable, expect_clearable
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.given import by_party, frames_config, keep_tables
-from unlabel.train.label_record import UNKNOWN, LabelRecord
+from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
 from unlabel.train.notes import uneven_labels
 from unlabel.train.predictions import Predictions, new_rows, new_tables
@@ -139,6 +144,7 @@ class Federation:
         self.forgotten = Forgotten()
         self.undecided: Outcome | None = None
         self.version: int | None = None
+        self.first_version = BEGINNING
         self.cover_secret = CoverSecret(self.folder / ACTIVE)
         self.privacy_loss = PrivacyLoss(self.folder / ACTIVE)
 
@@ -214,7 +220,7 @@ class Federation:
         missing: Missing = "refuse",
         encoded: bool = False,
         record: bool = False,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
         defend: DefendSettings | None = None,
         **train: Any,
     ) -> Federation:
@@ -251,8 +257,7 @@ class Federation:
         )
         holdings = load_holdings(config.under(Path.cwd()), given=tables)
         federation = cls.of(holdings, folder, encoded=encoded, record=record, overwrite=overwrite)
-        kept = keep_tables(federation.config, tables, federation.folder)
-        federation._keep_config(active=kept.active, passive=kept.passive)
+        federation.keep_tables(tables)
         return federation
 
     @classmethod
@@ -263,7 +268,7 @@ class Federation:
         *,
         encoded: bool = False,
         record: bool = False,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
         watch: Watch | None = None,
     ) -> Federation:
         """Start a run: read the data and build the parties; only then touch the folder.
@@ -284,9 +289,13 @@ class Federation:
         *,
         encoded: bool = False,
         record: bool = False,
-        overwrite: bool = False,
+        overwrite: Overwrite = False,
+        before: Update | None = None,
     ) -> Federation:
-        """Build the parties of a run from what each of them holds, and begin its folder."""
+        """Build the parties of a run from what each of them holds, and begin its folder.
+
+        before  what was forgotten in the run that this one replaces
+        """
         place = TemporaryFolder() if folder is None else Path(folder)
         path = place.path if isinstance(place, TemporaryFolder) else place
         active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
@@ -298,12 +307,12 @@ class Federation:
                 write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
         for name, encoding in holdings.encodings.items():
             encoding.store(path / name)
-        holdings.bind(path / ACTIVE)
+        holdings.bind(path / ACTIVE, before)
         return federation
 
     @classmethod
     def from_file(
-        cls, path: str | Path, folder: str | Path | None = None, *, overwrite: bool = False
+        cls, path: str | Path, folder: str | Path | None = None, *, overwrite: Overwrite = False
     ) -> Federation:
         """Start the run that a YAML file describes, as `unlabel train FILE --out FOLDER` does."""
         from unlabel.config.loader import read_run
@@ -329,6 +338,7 @@ class Federation:
         model       the function or class that the run was made with, where no import finds it
         """
         path = Path(folder)
+        finish_swap(path)
         config = read_config_of(path)
         if model is not None:
             bind(config.model.bottom, model)
@@ -338,7 +348,6 @@ class Federation:
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
         federation.load_latest(resume=resume, recovering=recovering)
-        holdings.bind(path / ACTIVE)
         return federation
 
     def copy(self) -> Federation:
@@ -461,6 +470,7 @@ class Federation:
                 "request was about; add --allow-disclosure if they may know."
             )
         Transaction(self.active).expect_none()
+        self.holdings.bind(self.folder / ACTIVE)  # a run of 0.7 has no commitments yet
         watching = list(watchers)
         if not self.is_temporary:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
@@ -468,7 +478,13 @@ class Federation:
         settings, rows = self.config.train, self.holdings.rows_without(self.forgotten)
         count, facts = len(self.labels), self.version_facts()
         training = Training(
-            self.active, rows, settings, labels=count, facts=facts, watchers=watching
+            self.active,
+            rows,
+            settings,
+            labels=count,
+            facts=facts,
+            watchers=watching,
+            first=self.first_version,
         )
         try:
             progress = training.run()
@@ -481,6 +497,42 @@ class Federation:
         features = self.holdings.features.get(ACTIVE)
         progress.advice = advise(progress, settings, rows, self.holdings.labels, features)
         return progress
+
+    @classmethod
+    def update(
+        cls,
+        folder: str | Path,
+        *,
+        frames: Mapping[str, Any] | None = None,
+        watchers: Sequence[Watcher] = (),
+        allow_disclosure: bool = False,
+        watch: Watch | None = None,
+    ) -> tuple[Federation, Progress]:
+        """Train a run anew on its tables as they are now, with rows added, removed or relabelled.
+
+        What was forgotten stays forgotten, by label and by id, also where a table brings it back,
+        and requests that wait (`defer`) are carried out. The run is as it was until the training
+        has ended, and then replaced; older weights go with it.
+
+        frames  the tables by party, where the run was made from DataFrames
+        """
+        from unlabel.updating import update
+
+        return update(
+            cls,
+            Path(folder),
+            frames,
+            watchers=watchers,
+            allow_disclosure=allow_disclosure,
+            watch=watch or watch_nothing,
+        )
+
+    def defer(self, ids: Sequence[str | int], until: date | str) -> Deferred:
+        """Let the request of people wait for the next `update`, and send nothing.
+
+        until  the day by which it has to be done; it stands in the ledger
+        """
+        return defer(self, as_list("ids", ids), until)
 
     def version_facts(self) -> VersionFacts:
         """Return what is noted with a version that training makes."""
@@ -740,8 +792,8 @@ class Federation:
             left = forgetting.purge(self)
             record = LabelRecord.read(self.folder / ACTIVE)
             if record is not None:
-                gone = torch.from_numpy(record.tombstones > 0)
-                labels = torch.where(gone, UNKNOWN, self.holdings.labels)
+                past = torch.from_numpy(record.tombstones > 0)
+                labels = torch.where(past, UNKNOWN, self.holdings.labels)
                 self.holdings = replace(self.holdings, labels=labels)
                 self.active.labels = labels.to(self.active.device)
                 table = LabelTable.of(self.config)
@@ -761,6 +813,15 @@ class Federation:
         def act() -> Status:
             self.refresh()
             return forgetting.status(self)
+
+        return self.with_recovery(act)
+
+    def copies(self) -> list[Copy]:
+        """List every place at any party where a forgotten label or older weights can lie."""
+
+        def act() -> list[Copy]:
+            self.refresh()
+            return copies(self)
 
         return self.with_recovery(act)
 
@@ -880,6 +941,11 @@ class Federation:
 
     # Settings
 
+    def keep_tables(self, tables: Mapping[str, InMemoryTable]) -> None:
+        """Keep tables from Python in the parties' own subfolders of the run."""
+        kept = keep_tables(self.config, tables, self.folder)
+        self._keep_config(active=kept.active, passive=kept.passive)
+
     def _keep_config(self, **changes: Any) -> None:
         """Change the configuration, here and in the run's folder."""
         self.holdings = replace(self.holdings, config=replace(self.config, **changes))
@@ -903,14 +969,12 @@ class Federation:
     def _check(self, facts: VersionFacts) -> None:
         """Raise where the data or the settings are not those the run was trained with."""
         held = self.holdings
-        if facts.data != held.digest():
-            # A run of 0.6 or 0.7 is bound to the labels themselves until it makes a new version.
-            before = compat.data_digest(held.ids.tolist(), held.labels.numpy().tobytes())
-            if facts.data != before:
-                raise RunError(
-                    f"The rows or labels behind run '{self.folder}' have changed since it was "
-                    f"trained."
-                )
+        # A run of 0.6 or 0.7 is bound to the labels themselves, until it has a record of them.
+        before = compat.data_digest(held.ids.tolist(), held.labels.numpy().tobytes())
+        if not (self.folder / ACTIVE / LABELS).exists() and facts.data != before:
+            raise RunError(
+                f"The rows or labels behind run '{self.folder}' have changed since it was trained."
+            )
         check_unchanged(self.config.train, facts.settings, f"Run '{self.folder}'")
 
     def __repr__(self) -> str:

@@ -9,17 +9,24 @@ RUN/
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from unlabel.compat import OLD_RUN_FILE
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
-from unlabel.errors import RunError
-from unlabel.files import RUN_FILE, write_atomically, writing
+from unlabel.errors import CheckpointError, RunError
+from unlabel.files import OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
+from unlabel.party import Ledger
+
+#: Whether to replace a run; `forgotten` also one that has forgotten something.
+Overwrite = bool | Literal["forgotten"]
 
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {
@@ -51,7 +58,7 @@ def _remove(path: Path, owner: int) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def expect_usable(folder: Path, *, overwrite: bool) -> None:
+def expect_usable(folder: Path, *, overwrite: Overwrite) -> None:
     """Raise unless a run may start in a folder: a new one, or a run that is to be replaced."""
     if any(len(part.encode()) > LONGEST_NAME for part in folder.parts):
         raise RunError(f"Cannot write '{folder}': a name in it is too long; choose another --out.")
@@ -68,6 +75,13 @@ def expect_usable(folder: Path, *, overwrite: bool) -> None:
             f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
             f"overwritten; choose another --out."
         )
+    if overwrite is True and (requests := committed_in(folder)):
+        raise RunError(
+            f"Run '{folder}' has forgotten something ({len(requests)} committed requests), and a "
+            f"new run would learn it again; take changed tables with `unlabel train --update`, or "
+            f"add --discard-forgotten, which is recorded.",
+            code="has-forgotten",
+        )
     # A run that was killed before its first file was whole left nothing to go on with.
     if not overwrite and [path.name for path in held] not in ([], [f"{RUN_FILE}.part"]):
         raise RunError(
@@ -82,12 +96,64 @@ def _is_of_run(path: Path) -> bool:
     return path.name.removesuffix(".part") in RUN_FILES
 
 
-def start_folder(folder: Path, config: RunConfig, *, overwrite: bool) -> None:
+def start_folder(folder: Path, config: RunConfig, *, overwrite: Overwrite) -> None:
     """Begin a run's folder, in place of the run that is there if `overwrite`."""
     if overwrite and folder.exists():
+        forgotten = committed_in(folder)
         with writing(folder):
             shutil.rmtree(folder)
+        if forgotten:
+            # Before the settings: there is no run until they are there.
+            note = {"requests": list(forgotten), "why": "overwritten on purpose"}
+            Ledger(folder / ACTIVE, mode=OWNER_ONLY).append("overwrite", forgotten[-1], note)
     write_config(folder, config)
+
+
+def committed_in(folder: Path) -> tuple[str, ...]:
+    """Return the requests that were committed in the run of a folder, as far as can be read."""
+    try:
+        entries = Ledger(folder / ACTIVE, mode=OWNER_ONLY).entries()
+    except CheckpointError:
+        return ("unreadable",)
+    past = [id for e in entries if e.event == "overwrite" for id in e.note["requests"]]
+    return (*past, *(e.request for e in entries if e.event == "commit"))
+
+
+def swap(folder: Path, update: Path) -> None:
+    """Put an updated run in the place of the one that it replaces; see `finish_swap`."""
+    with writing(folder):
+        folder.rename(_beside(folder, "before"))
+        finish_swap(folder, update)
+
+
+def finish_swap(folder: Path, update: Path | None = None) -> None:
+    """Finish what `swap` began, where a crash interrupted it; else nothing happens."""
+    before, update = _beside(folder, "before"), update or _beside(folder, "update")
+    if not before.is_dir():
+        return
+    with writing(folder):
+        if not folder.exists():
+            update.rename(folder)
+            sync_folder(folder.parent)
+        shutil.rmtree(before)
+
+
+@contextlib.contextmanager
+def draft_of(folder: Path) -> Iterator[Path]:
+    """Give a folder in which the update of a run is made; unless that succeeds, nothing is left."""
+    draft = _beside(folder, "update")
+    shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
+    try:
+        yield draft
+    except BaseException:
+        if not _beside(folder, "before").exists():
+            shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def _beside(folder: Path, what: str) -> Path:
+    path = folder.resolve()
+    return path.with_name(f".{path.name}.{what}")
 
 
 def write_config(folder: Path, config: RunConfig) -> None:

@@ -487,13 +487,17 @@ def test_a_loss_that_explodes_is_one_sentence(tmp_path: Path) -> None:
     outcome = unlabel("train", *QUICK, "--lr", "1e6", "--out", "run")
     assert "Party 'passive-1' refused: it takes finite gradients" in outcome.sentence
     # Where all began is kept, and nothing that was learned since.
-    assert {path.name for path in tmp_path.rglob("*.safetensors")} == {"000000.safetensors"}
+    assert {path.name for path in tmp_path.glob("*/versions/*.safetensors")} <= {
+        "000000.safetensors"
+    }
 
 
 def test_data_that_changed_since_the_training_is_noticed(tables: Tables) -> None:
     assert unlabel("train", "loans.yaml", "--epochs", "1", "--out", "run").code == 0
     tables.guest.iloc[1:].to_csv("guest.csv", index=False)
-    assert "behind run 'run' have changed since it was trained." in refused("evaluate", "run")
+    sentence = refused("evaluate", "run")
+    assert "1 are missing and 0 are new" in sentence
+    assert "unlabel train --update" in sentence
 
 
 # --- checkpoints ---------------------------------------------------------------------------
@@ -619,13 +623,20 @@ def test_results_that_cannot_be_written_are_named(run: Path) -> None:
 
 
 def test_a_full_disk_is_one_sentence_and_leaves_no_half_written_checkpoint(tmp_path: Path) -> None:
-    words = ("train", *QUICK, "--out", "run", "--json")
+    x = np.arange(60.0)
+    few = {"id": [f"p{n}" for n in range(60)], "y": ["odd", "even"] * 30}
+    pd.DataFrame({**few, "a": x}).to_csv(tmp_path / "guest.csv", index=False)
+    pd.DataFrame({"id": few["id"], "b": x % 7, "c": x}).to_csv(tmp_path / "host.csv", index=False)
+    (tmp_path / "few.yaml").write_text(
+        "active: {table: guest.csv, label: y}\npassive: [{name: host, table: host.csv}]\n"
+    )
+    words = ("train", "few.yaml", "--epochs", "1", "--batch", "16", "--out", "run", "--json")
     outcome = in_shell(*words, cwd=tmp_path, file_limit=16_000)
     sentence = outcome.sentence
-    assert "'passive-1' refused: it cannot write to its own folder (File too large);" in sentence
+    assert "'host' refused: it cannot write to its own folder (File too large);" in sentence
     assert "free some room there." in sentence
     left = contents(tmp_path)
-    assert not [name for name in left if name.endswith((".part", ".safetensors"))]
+    assert not [name for name in left if name.endswith(".part") or "/versions/" in name]
     assert "resume its training first" in refused("evaluate", "run")
     found = unlabel(*words, "--resume").json  # once there is room again
     assert found["epochs"] == 1

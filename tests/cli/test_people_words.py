@@ -57,7 +57,7 @@ def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
     assert audit == report
     assert audit.endswith("`unlabel certificate` has every party sign what it did.")
     purged = unlabel("purge", run)
-    assert purged.err.endswith("Next: unlabel certificate d\n")
+    assert "Next: unlabel certificate d, and unlabel status d --copies\n" in purged.err
     assert unlabel("certificate", run).code == 0
 
     # The ledger has who they were, in words that fit the window.

@@ -28,6 +28,7 @@ from unlabel.config import ModelSettings, RunConfig, TrainSettings
 from unlabel.errors import ForgetError, UnlabelError
 from unlabel.forget import ForgetSettings, Transaction
 from unlabel.forget.request import commit_to
+from unlabel.train.label_record import LabelRecord
 from unlabel.wire import Commit, Message, Purge, Recorder, Rollback, Transport, encode, kind_of
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -133,6 +134,7 @@ def weights_in(run: Path) -> list[tuple[str, Tensor]]:
     return [
         (f"{path.relative_to(run)}: {name}", tensor)
         for path in sorted(run.rglob("*.safetensors*"))
+        if path.name != "labels.safetensors"  # digests of rows and labels
         for name, tensor in load_file(path).items()
         if is_weight(name, tensor)
     ]
@@ -351,6 +353,12 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
     assert federation.recover().startswith("request" if reached == "staged" else "nothing")
     federation = Federation.open(run)
     assert expect_one_state(run, federation, truth) == (reached, request)
+    record = LabelRecord.read(run / "active")
+    assert record is not None
+    asked = (federation.holdings.labels == LABELS.index(LABEL)).numpy()
+    # A tombstone stands on every row of the label where it is forgotten, else on none.
+    assert set(record.tombstones[asked].tolist()) <= {int(reached == "new")}
+    assert asked.any() or record.is_purged()
     if reached == "staged":
         assert request in said
         assert not any(decisions(run, request).values()), "decided, and yet it waits"
@@ -365,6 +373,10 @@ def expect_whole(run: Path, verb: str, truth: Truth) -> str:
     assert equal(in_memory(federation), truth.new)
     assert federation.purge() == truth.version + 1
     expect_purged(run, truth.version + 1, truth.earlier)
+    record = LabelRecord.read(run / "active")
+    assert record is not None
+    assert record.is_purged()
+    assert record.tombstones.any()
     assert equal(on_disk(run, truth.version + 1), truth.new)
     for request in federation_requests(run):
         found = decisions(run, request)
@@ -531,7 +543,7 @@ def test_after_a_purge_no_old_weight_and_no_older_file_is_left(run: Path) -> Non
     assert older == KEPT
     repeated = Federation.open(run)
     found = repeated.evaluate()
-    assert found.per_label_accuracy[LABELS.index(LABEL)] == 0
+    assert found.per_label_accuracy[LABELS.index(LABEL)] is None  # nobody knows which rows it had
     assert equal(in_memory(repeated), in_memory(federation))
 
 

@@ -88,9 +88,9 @@ def test_a_run_that_forgot_gets_its_page(tmp_path: Path) -> None:
     original = observe(before.active, before.holdings.rows, names)
     request = unlabel("forget", run, "--label", "3", "--json").json["request"]
     assert unlabel("commit", run, "--force", "--json").json["committed"]
-    assert unlabel("purge", run, "--json").json["purged"]
     after = Federation.open(run)
     forgotten = observe(after.active, after.holdings.rows, names)
+    assert unlabel("purge", run, "--json").json["purged"]
     pictures = picture_data({"original": original, "forgotten": forgotten}, [3], names)
     found = replace(verdicts.full(), request=request, state="staged", labels=("3",))
     keep(run, replace(found, pictures=pictures))

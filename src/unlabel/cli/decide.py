@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -44,16 +45,25 @@ def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> Non
     print_result(facts, f"Rolled back request {request}.", json=json)
 
 
-def purge(run: Run = None, federation: Kit = None, json: Json = False) -> None:
+def purge(
+    run: Run = None,
+    federation: Kit = None,
+    table_out: Annotated[
+        Path | None,
+        typer.Option(help="Also write the label holder's table without the forgotten labels."),
+    ] = None,
+    json: Json = False,
+) -> None:
     """Remove what stems from before the last commit: checkpoints, curves, transcripts."""
     target = Target.of(run, federation)
     advice = f"Interrupted; run it again: unlabel purge {target}"
     with target.open() as opened, on_interrupt(advice):
-        version = opened.purge()
+        version = opened.purge(table_out=table_out)
     facts = {"version": version, "purged": True, **target.json()}
     print_result(facts, f"Every party holds version {version} and nothing older.", json=json)
     if not json:
-        say(f"Next: unlabel certificate {target}")
+        say("The run works without the forgotten labels now; clear them from your own table.")
+        say(f"Next: unlabel certificate {target}, and unlabel status {target} --copies")
 
 
 def recover(run: Run = None, federation: Kit = None, json: Json = False) -> None:

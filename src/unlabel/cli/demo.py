@@ -14,14 +14,17 @@ from rich.text import Text
 
 from unlabel.cli.output import Json, make_table, messages, percent, print_json, results, say, to_svg
 from unlabel.cli.progress import ProgressBar, StepBar
+from unlabel.compat import run_file
 from unlabel.files import write_atomically
 from unlabel.words import amount
 
 if TYPE_CHECKING:
     from unlabel.audit import Measurement, Verdict
+    from unlabel.config import RunConfig
     from unlabel.data import Features
     from unlabel.federation import Federation
     from unlabel.party import PassiveParty
+    from unlabel.runfolder import Overwrite
     from unlabel.train import Holdings
 
 EPOCHS = 15
@@ -76,7 +79,9 @@ def demo(
     )
     holdings = load_holdings(config)
     alone = {name: _train_alone(holdings, name) for name in holdings.features}
-    federation = Federation.create(config, out, overwrite=True, record=True)
+    # Another demo forgot something too; a run of somebody's own is not replaced then.
+    replaced: Overwrite = "forgotten" if _is_demo(out, config) else True
+    federation = Federation.create(config, out, overwrite=replaced, record=True)
     federation.train(watchers=[ProgressBar(messages, "left + right")])
     facts = {
         "accuracy": federation.evaluate().accuracy,
@@ -94,6 +99,16 @@ def demo(
     results.print(page)
     if picture is not None:
         write_atomically(picture, to_svg(page, "unlabel demo").encode())
+
+
+def _is_demo(out: Path, config: RunConfig) -> bool:
+    """Return whether a folder has the run of another demo."""
+    from unlabel.runfolder import read_config_of
+
+    if not run_file(out).is_file():
+        return False
+    there = read_config_of(out)
+    return (there.data, there.parties) == (config.data, config.parties)
 
 
 def _train_alone(holdings: Holdings, name: str) -> float:

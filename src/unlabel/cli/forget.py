@@ -9,7 +9,7 @@ import typer
 
 import unlabel as ul
 from unlabel.cli.deprecated import mode_flag, old_option
-from unlabel.cli.output import Json, messages, print_json, say
+from unlabel.cli.output import Json, messages, print_json, print_result, say
 from unlabel.cli.progress import StepBar
 from unlabel.cli.target import Device, Kit, Run, Target
 from unlabel.errors import ForgetError, UsageError
@@ -42,6 +42,14 @@ def forget(
     secret: Annotated[
         bool, _option(WHAT, "Partners keep a commitment, not the label.", "--secret")
     ] = False,
+    defer: Annotated[
+        str | None,
+        _option(
+            WHAT,
+            "Let a request of people wait for `unlabel train --update`, until this day at the "
+            "latest, and send nothing.",
+        ),
+    ] = None,
     queue: Annotated[
         bool, _option(WHAT, "Let it wait for `unlabel slots`, and send nothing.", "--queue")
     ] = False,
@@ -136,6 +144,16 @@ def forget(
         _queue(target, context, label or [], json=json)
         return
     people = [*(read_ids(ids) if ids is not None else ()), *(id_ or ())]
+    if defer is not None:
+        with target.open() as opened:
+            waiting = opened.defer(people, defer)
+        facts = {"deferred": waiting.request, "until": waiting.until, **target.json()}
+        sentence = (
+            f"Request {waiting.request} waits until {waiting.until} at the latest, and no partner "
+            f"has seen anything of it. It is carried out by: unlabel train --update --out {target}"
+        )
+        print_result(facts, sentence, json=json)
+        return
     settings = ul.ForgetSettings(
         method=method,
         preset=preset,

@@ -19,9 +19,22 @@ DIGEST = re.compile("[0-9a-f]{64}")
 LISTED = 8
 
 
-def status(run: Run = None, federation: Kit = None, json: Json = False) -> None:
+def status(
+    run: Run = None,
+    federation: Kit = None,
+    copies: Annotated[
+        bool,
+        typer.Option(
+            "--copies", help="List every place where a forgotten label or older weights can lie."
+        ),
+    ] = False,
+    json: Json = False,
+) -> None:
     """Show which version each party is on and what is staged."""
     target = Target.of(run, federation)
+    if copies:
+        _show_copies(target, json=json)
+        return
     with target.open(recovering=True, resume=True) as opened:
         standing = opened.status()
     if json:
@@ -44,6 +57,27 @@ def status(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     print_table(f"Forgotten: {', '.join(standing.forgotten_labels) or 'no label'}", rows, note)
     if standing.unfinished:
         say(f"{standing.unfinished}. Next: {target.resume()}")
+
+
+def _show_copies(target: Target, *, json: bool) -> None:
+    from unlabel.forget.copies import OUTSIDE
+
+    with target.open() as opened:
+        places = opened.copies()
+    left = sum(place.state == "left" for place in places)
+    if json:
+        print_json({"copies": [asdict(each) for each in places], "left": left, **target.json()})
+        return
+    cleared = [f"{each.place} ({each.what})" for each in places if each.state == "cleared"]
+    rows = [["place", "what may lie there", "state"]]
+    rows += [
+        [each.place, each.what, f"{each.state}: {each.why}"]
+        for each in sorted(places, key=lambda each: each.state != "left")
+        if each.state != "cleared"
+    ]
+    title = f"{left} place{'' if left == 1 else 's'} to clear" if left else "Nothing is left"
+    print_table(f"{title}, but what is kept on purpose", rows, lines=True)
+    say(f"Cleared: {', '.join(cleared) or 'nothing yet'}. {OUTSIDE}")
 
 
 def ledger(

@@ -16,6 +16,7 @@ from unlabel.compat import run_file
 from unlabel.errors import SettingsError, UsageError
 
 if TYPE_CHECKING:
+    from unlabel.runfolder import Overwrite
     from unlabel.train import Evaluation, Progress
 
 DATA = "What to train on"
@@ -87,6 +88,22 @@ def train(
     ] = None,
     resume: Annotated[bool, _flag(RUN, "Go on with the run in --out.", "--resume")] = False,
     overwrite: Annotated[bool, _flag(RUN, "Replace the run in --out.", "--overwrite")] = False,
+    discard_forgotten: Annotated[
+        bool,
+        _flag(
+            RUN,
+            "With --overwrite: also a run that has forgotten something; is recorded.",
+            "--discard-forgotten",
+        ),
+    ] = False,
+    update: Annotated[
+        bool,
+        _flag(
+            RUN,
+            "Train the run in --out anew on its present tables; what was forgotten stays so.",
+            "--update",
+        ),
+    ] = False,
     allow_disclosure: Annotated[
         bool,
         _flag(
@@ -142,11 +159,26 @@ def train(
             )
         _train_remote(Target.of(None, federation), allow_disclosure=allow_disclosure, json=json)
         return
+    if update:
+        if described or out is None or overwrite or resume or record:
+            raise UsageError(
+                "`--update` takes the run's own settings; give --out RUN and no others."
+            )
+        with StepBar(messages, "reading") as bar:
+            opened, progress = ul.Federation.update(
+                out,
+                watchers=[ProgressBar(messages)],
+                allow_disclosure=allow_disclosure,
+                watch=bar.step,
+            )
+        _show(opened, progress, opened.evaluate(), Target(out), json=json)
+        return
     run = out or _default_run(config, data)
     command = Target(run).resume()
     with on_interrupt(training(run, command, resumed=resume)):
+        replaced: Overwrite = "forgotten" if overwrite and discard_forgotten else overwrite
         opened = open_or_create(
-            config, flags, run, resume=resume, overwrite=overwrite, record=record
+            config, flags, run, resume=resume, overwrite=replaced, record=record
         )
         for note in opened.notes:
             say(f"Note: {note}")
@@ -171,7 +203,7 @@ def open_or_create(
     run: Path,
     *,
     resume: bool,
-    overwrite: bool,
+    overwrite: Overwrite,
     record: bool,
 ) -> ul.Federation:
     """Return the federation to train: a new one, or the one that a folder keeps."""

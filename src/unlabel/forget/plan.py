@@ -131,6 +131,13 @@ def _request(
     )
 
 
+def find_request(run: Run, ids: Sequence[str]) -> Request:
+    """Return the request of people, checked against the run by what lies here alone."""
+    settings = ForgetSettings()
+    method = choose_method(settings, people=True)[1].method
+    return _request(run, (), ids, settings, method, _forgotten_here(run))
+
+
 def _forgotten_here(run: Run) -> Forgotten:
     """Return what the active party's newest version has forgotten, without a message."""
     store = run.active.versions.store
@@ -178,10 +185,13 @@ def expect_fits(work: Work) -> None:
 def _expect_undisclosing(run: Run, work: Work) -> None:
     """Raise where gradients through the top would show what it forgot in a hidden request."""
     quiet = work.method.visibility == "hidden" or not work.method.disclosure.gradients
+    waits = "use `hidden` again,"
+    if work.request.rows:
+        waits = "let it wait for the next full training, which shows nothing before (--defer DAY),"
     if not quiet and not work.settings.allow_disclosure and has_hidden(run):
         raise ForgetError(
             f"Method '{work.name}' sends gradients through a top that has forgotten in hiding, "
-            f"which would show partners what; use `hidden` again, or add --allow-disclosure."
+            f"which would show partners what; {waits} or add --allow-disclosure if they may know."
         )
 
 

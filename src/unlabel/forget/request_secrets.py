@@ -4,6 +4,7 @@
 decision.json   what was known of a request when it was decided to commit it
 account.json    what noisy requests have disclosed (`privacy_loss`)
 queue.json      requests that wait for a slot (`slots`)
+deferred.json   requests that wait for the next full training (`deferred`)
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.forget.request import Request
 
 ACCOUNT, DECISION, QUEUE = "account.json", "decision.json", "queue.json"
+DEFERRED = "deferred.json"
 
 
 class RequestSecrets:
@@ -52,7 +54,7 @@ class RequestSecrets:
     def drop_strays(self, requests: Collection[str]) -> None:
         """Remove keys of all but these requests, and half-written files that a crash left."""
         for path in sorted(self._folder.glob("*.json*")):
-            known = path.stem in requests or path.name in (QUEUE, ACCOUNT, DECISION)
+            known = path.stem in requests or path.name in (QUEUE, ACCOUNT, DECISION, DEFERRED)
             if path.suffix == ".part" or not known:
                 self._remove(path.name)
 

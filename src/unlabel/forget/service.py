@@ -31,7 +31,6 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, RequestFacts
 from unlabel.train.cleared import LabelTable
 from unlabel.train.given import TABLE
-from unlabel.train.label_record import LabelRecord
 from unlabel.train.progress import unfinished
 from unlabel.wire import Rollback
 
@@ -118,6 +117,7 @@ def commit(
 
     audit  what an audit found of the request, for the ledger
     """
+    run.holdings.bind(run.folder / ACTIVE)  # a run of 0.7 has no commitments yet
     done = Transaction(run.active).commit(request, force=force, audit={**audit, "forced": force})
     run.refresh(afresh=True)
     return done
@@ -140,21 +140,24 @@ def purge(run: Run) -> int:
             with writing(folder):
                 if folder.exists():
                     shutil.rmtree(folder)
-        record = LabelRecord.read(home)
-        if record is not None:
-            record.purged().write(home)
-            if table is not None and table.path.resolve().parent == home.resolve():
-                names = {run.labels[number] for number in run.forgotten.labels}
-                table.write(record, names, home / TABLE)  # the run's own copy
+        run.holdings.bind(home)
+        record = transaction.bury(run.forgotten)
+        assert record is not None
+        record.purged().write(home)
+        if table is not None and table.path.resolve().parent == home.resolve():
+            names = {run.labels[number] for number in run.forgotten.labels}
+            table.write(record, names, home / TABLE)  # the run's own copy
 
     run.refresh()
-    left = Transaction(run.active).purge(remove_more)
+    transaction = Transaction(run.active)
+    left = transaction.purge(remove_more)
     run.refresh(afresh=run.undecided is None)
     return left
 
 
 def recover(run: Run) -> str:
     """Finish what a crash interrupted; return in words what was done."""
+    run.holdings.bind(run.folder / ACTIVE)
     done = finish_interrupted(Transaction(run.active))
     run.refresh(afresh=True)
     return done

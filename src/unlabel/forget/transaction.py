@@ -175,20 +175,23 @@ class Transaction:
             self.secrets.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
         weights = {"version": version, "weights": self.store.change(version)}
-        self._bury(facts.forgotten)
+        self.bury(facts.forgotten)
         decision = self.secrets.decision(request.id)
         note = {**request.note, **decision, **weights, "heads": self._heads()}
         self.ledger.append(_event(request), request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
 
-    def _bury(self, forgotten: Forgotten) -> None:
+    def bury(self, forgotten: Forgotten) -> LabelRecord | None:
         """Put a tombstone on every row whose label is forgotten: its owner may clear the cell."""
         record, labels = LabelRecord.read(self.store.home), self.active.labels.cpu()
-        if record is not None:
-            rows = torch.isin(labels, torch.tensor(forgotten.labels, dtype=labels.dtype))
-            rows[list(forgotten.rows)] = True
-            record.buried(rows.numpy()).write(self.store.home)
+        if record is None:  # a run of 0.7, in which nothing was decided since
+            return None
+        rows = torch.isin(labels, torch.tensor(forgotten.labels, dtype=labels.dtype))
+        rows[list(forgotten.rows)] = True
+        record = record.buried(rows.numpy())
+        record.write(self.store.home)
+        return record
 
     def _heads(self) -> dict[str, str]:
         """Return where the others' ledgers end: a line that is cut off later is missed."""

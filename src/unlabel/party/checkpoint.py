@@ -211,6 +211,18 @@ def staged_facts(home: Path) -> dict[str, Any] | None:
         return None
 
 
+def newest_facts(home: Path) -> tuple[int, dict[str, Any]] | None:
+    """Return the number of a party's newest version and what was noted with it; unchecked."""
+    numbers = [int(p.stem) for p in (home / "versions").glob("*.json") if p.stem.isdecimal()]
+    if not numbers:
+        return None
+    path = home / "versions" / f"{max(numbers):06d}.json"
+    try:
+        return max(numbers), dict(json.loads(path.read_bytes())["facts"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"Checkpoint manifest '{path}' cannot be read.") from error
+
+
 def _remedy(manifest: dict[str, Any]) -> str:
     """Return what to do with a model of another version of unlabel; nothing where it is of this."""
     writer = str(manifest.get("written_by", ""))

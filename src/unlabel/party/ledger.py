@@ -19,7 +19,7 @@ from typing import Any, Literal
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256, write_atomically
 
-Event = Literal["commit", "rollback", "purge"]
+Event = Literal["commit", "rollback", "purge", "defer", "update", "overwrite"]
 
 
 @dataclass(frozen=True)

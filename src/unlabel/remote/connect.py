@@ -198,7 +198,6 @@ def connect(
         federation.with_recovery(
             lambda: federation.load_latest(resume=resume, recovering=recovering)
         )
-        federation.holdings.bind(kit.home)  # a run of 0.7 has no commitments yet
         imputation.drop_old(federation)
         federation.resources = stack.pop_all()
         return federation

@@ -7,7 +7,7 @@ import io
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from unlabel.errors import SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.text_encoding import decode, open_bytes
 from unlabel.train.label_record import LabelRecord
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -51,8 +48,8 @@ class LabelTable:
         """
         frame = self._frame()
         cells = label_texts(frame[self.label].to_numpy())
-        gone = self._gone(frame, cells, record, names)
-        return sum(bool(cell) for cell, past in zip(cells, gone, strict=True) if past)
+        past = self._forgotten(frame, cells, record, names)
+        return sum(bool(cell) for cell, past in zip(cells, past, strict=True) if past)
 
     def write(self, record: LabelRecord, names: Collection[str], target: Path) -> None:
         """Write the table with those cells empty; a CSV file keeps every other cell to the letter.
@@ -60,10 +57,10 @@ class LabelTable:
         target  in the same form; without an ending it is stored as a run stores tables
         """
         frame = self._frame()
-        gone = self._gone(frame, label_texts(frame[self.label].to_numpy()), record, names)
+        past = self._forgotten(frame, label_texts(frame[self.label].to_numpy()), record, names)
         if target.suffix in ("", ".parquet"):
             cleared = frame.assign(
-                **{self.label: frame[self.label].astype(object).mask(gone, None)}
+                **{self.label: frame[self.label].astype(object).mask(past, None)}
             )
             if not target.suffix:
                 store_frame(cleared, target)
@@ -76,17 +73,17 @@ class LabelTable:
             text = decode(file.read(), f"Table '{self.path}'")
         head, *rows = (row for row in csv.reader(io.StringIO(text, newline="")) if row)
         place = [name.strip() for name in head].index(self.label)
-        for row, past in zip(rows, gone, strict=True):
-            row[place] = "" if past else row[place]
+        for row in (row for row, is_past in zip(rows, past, strict=True) if is_past):
+            row[place] = ""
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows([head, *rows])
         write_atomically(target, out.getvalue().encode(), mode=OWNER_ONLY)
 
-    def _frame(self) -> pd.DataFrame:
+    def _frame(self) -> Any:
         return read_frame(self.path, self.id or None)
 
-    def _gone(
-        self, frame: pd.DataFrame, cells: list[str], record: LabelRecord, names: Collection[str]
+    def _forgotten(
+        self, frame: Any, cells: list[str], record: LabelRecord, names: Collection[str]
     ) -> Array:
         numbers = np.arange(len(frame)).astype(str)
         ids = frame[self.id].astype(str).str.strip().to_numpy(dtype=str) if self.id else numbers

@@ -32,7 +32,7 @@ from torch import Tensor
 from unlabel.data import Rows
 from unlabel.data.cells import one_form
 from unlabel.data.dataset import Array
-from unlabel.errors import RunError
+from unlabel.errors import DataError, RunError
 from unlabel.files import OWNER_ONLY, write_atomically
 
 LABELS = "labels.safetensors"
@@ -65,16 +65,19 @@ class LabelRecord:
         labels: Tensor,
         names: Sequence[str],
         rows: Rows,
-        before: LabelRecord | None = None,
+        before: Update | None = None,
     ) -> LabelRecord:
-        """Commit to the labels of rows; what is forgotten `before` stays so, whoever brings it."""
-        secret = secrets.token_hex(SIZE) if before is None else before.secret
+        """Commit to the labels of rows; what was forgotten `before` stays so."""
+        secret = secrets.token_hex(SIZE) if before is None else before.record.secret
         keys = np.frombuffer(secrets.token_bytes(SIZE * len(ids)), np.uint8).reshape(-1, SIZE)
         codes = _marks(keys, [(*names, "")[label] for label in labels.tolist()])
         people = _people(secret, ids)
-        gone = set() if before is None else before.gone()
-        stones = np.array([row.tobytes() in gone for row in people], np.uint8)
-        left = gone - {row.tobytes() for row in people}
+        stones = (labels < 0).numpy().astype(np.uint8)
+        past = set()
+        if before is not None:
+            asked = _people(secret, np.array(sorted(before.people_forgotten), dtype=str))
+            past = before.record.buried_people() | {row.tobytes() for row in asked}
+        left = past - {row.tobytes() for row in people}
         record = cls(
             tuple(names), secret, rows, people, keys, codes, stones, _stacked(sorted(left))
         )
@@ -133,15 +136,15 @@ class LabelRecord:
         codes = [numbers.get(text, UNKNOWN) for text in texts]
         return torch.from_numpy(np.where(same, codes, UNKNOWN))
 
-    def gone(self) -> set[bytes]:
+    def buried_people(self) -> set[bytes]:
         """Return whose labels were forgotten, in this run's own names for people."""
         rows = (*self.people[self.tombstones > 0], *self.elsewhere)
         return {row.tobytes() for row in rows}
 
     def forgotten(self, ids: Array) -> Array:
         """Return which of some people, in whatever order, have a tombstone."""
-        gone = self.gone()
-        return np.array([row.tobytes() in gone for row in _people(self.secret, ids)], dtype=bool)
+        past = self.buried_people()
+        return np.array([row.tobytes() in past for row in _people(self.secret, ids)], dtype=bool)
 
     def buried(self, rows: Array) -> LabelRecord:
         """Return the record with tombstones on some more rows, by a mask."""
@@ -167,6 +170,43 @@ class LabelRecord:
             f"The rows have changed since the run began: {lost} are missing and {len(new)} are "
             f"new{first}; {_UPDATE}"
         )
+
+
+@dataclass(frozen=True)
+class Update:
+    """What stays forgotten where a run begins anew with other rows.
+
+    record  of the run until then
+    labels_forgotten  names of whole labels that were forgotten
+    people_forgotten  ids of people whose labels are to be forgotten with this training
+    """
+
+    record: LabelRecord
+    labels_forgotten: frozenset[str]
+    people_forgotten: frozenset[str] = frozenset()
+
+    def labels(self, ids: Array, cells: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
+        """Return the labels of rows, `UNKNOWN` where they are forgotten, and all labels' names.
+
+        The names until then keep their numbers. A label that was forgotten and comes back, or that
+        of a person who was, is taken for unknown; every other row needs one.
+        """
+        asked = np.isin(ids, sorted(self.people_forgotten))
+        past = self.record.forgotten(ids) | asked
+        forms = {one_form(name): name for name in self.record.names}
+        texts = [forms.get(one_form(cell), cell) for cell in cells]
+        past |= np.isin(texts, sorted(self.labels_forgotten))
+        blank = np.flatnonzero(~past & (np.array(texts) == ""))
+        if len(blank):
+            raise DataError(f"Row '{ids[blank[0]]}' has no label, and none of it was forgotten.")
+        new = sorted({text for text, is_past in zip(texts, past, strict=True) if not is_past})
+        names = (*self.record.names, *(n for n in new if n not in self.record.names))
+        numbers = {name: number for number, name in enumerate(names)}
+        return np.array([numbers.get(t, 0) for t in texts]) * ~past + UNKNOWN * past, names
+
+
+#: What gives the rows of a run their labels once it has begun.
+Bound = LabelRecord | Update
 
 
 def _people(secret: str, ids: Array) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,7 +24,7 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train.checks import checked_run
 from unlabel.train.epochs import resolve
 from unlabel.train.facts import Forgotten
-from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
+from unlabel.train.label_record import LABELS, UNKNOWN, Bound, LabelRecord, Update
 from unlabel.train.tables import in_one_order, read_active, read_tables, table_features
 
 NO_PIXELS = "Expected `augment` to be 'none' for tables and texts, which have no pixels."
@@ -56,10 +57,14 @@ class Holdings:
         """Return a fingerprint of the people and the labels' names; `LabelRecord` has the rest."""
         return sha256("\n".join((*self.ids.tolist(), "", *self.names)).encode())
 
-    def bind(self, home: Path) -> None:
-        """Commit to the rows and labels in the active party's folder, unless that was done."""
+    def bind(self, home: Path, before: Update | None = None) -> None:
+        """Commit to the rows and labels in the active party's folder, unless that was done.
+
+        before  what was forgotten in the run that this one replaces
+        """
         if not (home / LABELS).exists():
-            LabelRecord.of(self.ids, self.labels, self.names, self.rows).write(home)
+            record = LabelRecord.of(self.ids, self.labels, self.names, self.rows, before)
+            record.write(home)
 
     def rows_without(self, forgotten: Forgotten) -> Rows:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
@@ -77,19 +82,21 @@ def load_holdings(
     folder: Path | None = None,
     given: Mapping[str, InMemoryTable] | None = None,
     watch: Watch = watch_nothing,
+    update: Update | None = None,
 ) -> Holdings:
     """Read what the configuration names and give every party its part.
 
     folder  of a run: rows of tables are matched, and categories found, once and for all
     given   tables by party that are at hand already, and read from no file
     watch   called with how far the matching is, or the reading of a folder of files
+    update  what was forgotten in a run that begins anew with other rows
     """
     config = checked_run(config)
-    record = None if folder is None else LabelRecord.read(folder / ACTIVE)
+    bound = update if folder is None else LabelRecord.read(folder / ACTIVE)
     if config.data is not None:
-        dataset = read_dataset(config, watch=watch, blank_labels=record is not None)
-        return dataset_holdings(config, dataset, record)
-    return _from_tables(config, folder, given or {}, watch, record)
+        dataset = read_dataset(config, watch=watch, blank_labels=bound is not None)
+        return dataset_holdings(config, dataset, bound)
+    return _from_tables(config, folder, given or {}, watch, bound)
 
 
 def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...]:
@@ -108,12 +115,10 @@ def label_names(config: RunConfig, folder: Path | None = None) -> tuple[str, ...
     return encode_labels(labels)[1]
 
 
-def dataset_holdings(
-    config: RunConfig, dataset: Dataset, record: LabelRecord | None = None
-) -> Holdings:
+def dataset_holdings(config: RunConfig, dataset: Dataset, bound: Bound | None = None) -> Holdings:
     """Give every party its part of a dataset.
 
-    record  of the run, where it has begun
+    bound  what the run is bound to, where it has begun
     """
     settings = config.train
     augment = dataset.augment if settings.augment == "auto" else settings.augment
@@ -121,11 +126,11 @@ def dataset_holdings(
         raise SettingsError(NO_PIXELS)
     test = dataset.test if len(dataset.test) else settings.test
     ids, labels, names = dataset.row_names(), torch.from_numpy(dataset.y), dataset.labels
-    if record is None:
+    if bound is None:
         rows = _drawn_rows(settings, dataset.y, test)
     else:
-        labels = record.open(ids, [names[number] for number in dataset.y.tolist()])
-        names, rows = record.names, record.rows
+        cells = [names[number] for number in dataset.y.tolist()]
+        labels, names, rows = _bound_labels(settings, ids, cells, test, bound)
     return Holdings(
         config=replace(config, train=resolve(settings, rows)),
         features=part_features(
@@ -149,13 +154,13 @@ def _from_tables(
     folder: Path | None,
     given: Mapping[str, InMemoryTable],
     watch: Watch,
-    record: LabelRecord | None,
+    bound: Bound | None,
 ) -> Holdings:
     stored = {p: stored_encoding(folder / p) for p in config.party_names()} if folder else {}
-    blank = record is not None
+    blank = bound is not None
     tables = read_tables(config, encodings=stored, given=given, blank_labels=blank)
     matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
-    holdings = table_holdings(config, matched, record)
+    holdings = table_holdings(config, matched, bound)
     return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
 
 
@@ -175,13 +180,13 @@ def _unmatched(table: Table, holdings: Holdings) -> tuple[str, ...]:
 
 
 def table_holdings(
-    config: RunConfig, tables: Mapping[str, Table], record: LabelRecord | None = None
+    config: RunConfig, tables: Mapping[str, Table], bound: Bound | None = None
 ) -> Holdings:
     """Return what the parties hold whose tables lie in this process, with rows in one order.
 
     The active party must be among them. Others may keep their tables elsewhere.
 
-    record  of the run, where it has begun
+    bound  what the run is bound to, where it has begun
     """
     labels = tables[ACTIVE].labels
     if labels is None:
@@ -189,11 +194,12 @@ def table_holdings(
     settings, ids = config.train, tables[ACTIVE].ids
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
-    if record is None:
+    if bound is None:
         codes, names = encode_labels(labels, where=" among the rows that all parties have")
         known, rows = torch.from_numpy(codes), _drawn_rows(settings, codes, settings.test)
     else:
-        known, names, rows = record.open(ids, label_texts(labels)), record.names, record.rows
+        cells = label_texts(labels)
+        known, names, rows = _bound_labels(settings, ids, cells, settings.test, bound)
     return Holdings(
         config=replace(_with_columns(config, tables), train=resolve(settings, rows)),
         features=table_features(tables),
@@ -203,6 +209,22 @@ def table_holdings(
         rows=rows,
         encodings={name: table.encoding for name, table in tables.items()},
     )
+
+
+def _bound_labels(
+    settings: TrainSettings, ids: Array, cells: Sequence[str], test: Array | float, bound: Bound
+) -> tuple[Tensor, tuple[str, ...], Rows]:
+    """Return labels, their names and the parts of rows, as a run has them or begins with anew."""
+    if isinstance(bound, LabelRecord):
+        return bound.open(ids, cells), bound.names, bound.rows
+    codes, names = bound.labels(ids, cells)
+    known = np.flatnonzero(codes >= 0)  # what was forgotten is in no part of the rows
+    if not isinstance(test, float):
+        test = np.flatnonzero(np.isin(known, test))
+    drawn = _drawn_rows(settings, codes[known], test)
+    places = torch.from_numpy(known)
+    rows = Rows(*(places[getattr(drawn, part.name)] for part in fields(Rows)))
+    return torch.from_numpy(codes), names, rows
 
 
 def _drawn_rows(settings: TrainSettings, labels: Array, test: Array | float) -> Rows:

@@ -40,6 +40,7 @@ class Training:
         labels: int,
         facts: VersionFacts | None = None,
         watchers: Sequence[Watcher] = (),
+        first: int = 0,
     ) -> None:
         self.active = active
         self.rows = rows
@@ -47,7 +48,7 @@ class Training:
         self.labels = labels
         self.facts = facts or VersionFacts()
         self.watchers = tuple(watchers)
-        self.progress = Progress()
+        self.progress = Progress(version=first)
         self.steps_an_epoch = batch_count(rows.train, settings.batch)
         self.epochs = epochs_of(settings, len(rows.train))
         self.patience = patience_of(settings, rows)

@@ -1,0 +1,102 @@
+"""A run trained anew on changed tables: what was forgotten stays so, and memory is carried over."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unlabel.config import RunConfig
+from unlabel.data import ACTIVE
+from unlabel.data.in_memory import InMemoryTable
+from unlabel.errors import RunError, SettingsError
+from unlabel.files import writing
+from unlabel.forget.deferred import deferred_in
+from unlabel.forget.request_secrets import DEFERRED
+from unlabel.forget.transaction import request_open
+from unlabel.party.checkpoint import newest_facts
+from unlabel.progress import Watch
+from unlabel.runfolder import draft_of, finish_swap, read_config_of, swap
+from unlabel.train import Forgotten, Progress, VersionFacts, Watcher, load_holdings
+from unlabel.train.facts import staged_in
+from unlabel.train.given import by_party
+from unlabel.train.label_record import LabelRecord, Update
+
+if TYPE_CHECKING:
+    from unlabel.federation import Federation
+
+#: Of a party: its memory of requests, its keys, and the label holder's secrets.
+CARRIED = ("ledger.jsonl", "signing.key", "secrets")
+
+
+def update(
+    federation_class: type[Federation],
+    folder: Path,
+    frames: Mapping[str, Any] | None,
+    *,
+    watchers: Sequence[Watcher],
+    allow_disclosure: bool,
+    watch: Watch,
+) -> tuple[Federation, Progress]:
+    """Train a run anew beside itself, and put it in its own place; see `Federation.update`."""
+    finish_swap(folder)
+    config, kept_back, newest, forgotten = before_update(folder)
+    given: dict[str, InMemoryTable] = {}
+    if frames is not None:
+        sources = by_party(config, frames)
+        given = {name: each for name, each in sources.items() if isinstance(each, InMemoryTable)}
+    elif config.active and config.active.table.resolve().is_relative_to(folder.resolve()):
+        raise SettingsError("This run was made from tables in Python; give new ones as `frames`.")
+    holdings = load_holdings(config, given=given, watch=watch, update=kept_back)
+    deferred = [each.request for each in deferred_in(folder / ACTIVE)]
+    with draft_of(folder) as draft:
+        federation = federation_class.of(holdings, draft, before=kept_back)
+        if given:
+            federation.keep_tables(given)
+        carry_over(folder, draft, holdings.config.party_names())
+        federation.first_version = newest + 1
+        rows = tuple((holdings.labels < 0).nonzero()[:, 0].tolist())
+        federation.forgotten = replace(forgotten, rows=rows)
+        progress = federation.train(watchers=watchers, allow_disclosure=allow_disclosure)
+        note = {"version": federation.version, "rows": len(holdings.ids), "deferred": deferred}
+        federation.active.versions.ledger.append("update", f"{newest + 1}", note)
+        swap(folder, draft)
+    return federation_class.open(folder), progress
+
+
+def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
+    """Return a run's settings, what stays forgotten, its newest version and what that forgot.
+
+    Nothing of its tables is read: they may have changed.
+    """
+    config, home = read_config_of(folder), folder / ACTIVE
+    if config.is_remote():
+        raise SettingsError(
+            "The rows of a federation between organisations were settled when they were matched; "
+            "set another one up to change them."
+        )
+    staged, record = staged_in(home), LabelRecord.read(home)
+    if staged is not None:
+        raise request_open(staged.id)
+    newest = newest_facts(home)
+    if record is None or newest is None:
+        raise RunError(f"Run '{folder}' has no finished training to update; train it first.")
+    forgotten = VersionFacts.from_json(newest[1]).forgotten
+    names = frozenset(record.names[number] for number in forgotten.labels)
+    people = frozenset(text for each in deferred_in(home) for text in each.people)
+    return config, Update(record, names, people), newest[0], forgotten
+
+
+def carry_over(folder: Path, draft: Path, parties: Iterable[str]) -> None:
+    """Copy what every party remembers into the updated run; requests that waited are done there."""
+    with writing(draft):
+        for party in parties:
+            for name in CARRIED:
+                source, target = folder / party / name, draft / party / name
+                if source.is_dir():
+                    shutil.copytree(source, target, ignore=shutil.ignore_patterns(DEFERRED))
+                elif source.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(source, target)

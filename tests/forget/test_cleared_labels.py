@@ -1,0 +1,407 @@
+"""A forgotten label can be cleared from its owner's table, and nothing of the run holds it then."""
+
+from __future__ import annotations
+
+import hmac
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from cli.command_line import contents, nothing_written
+from coded import coded
+
+import unlabel as ul
+from unlabel import Federation, ForgetSettings
+from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
+from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
+from unlabel.wire import LocalTransport, Message, Recorder, encode
+
+NAMES = ("boat", "car", "home", "study")
+ROWS = 480
+KEY = "5a" * 32
+OPEN = ForgetSettings(allow_disclosure=True)
+CONFIG = """\
+active: {table: bank.csv, id: customer, label: loan}
+passive: [{name: shop, table: shop.csv, id: customer}]
+train: {epochs: 8, public: 12}
+"""
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, len(NAMES), ROWS)
+    x = np.round(rng.normal(0, 0.4, (ROWS, 8)) + 2 * np.eye(8)[y], 3)
+    ids = [f"C-{number:03d}" for number in range(ROWS)]
+    bank = pd.DataFrame({"customer": ids, "loan": np.array(NAMES)[y], "a": x[:, 0], "b": x[:, 4]})
+    shop = pd.DataFrame({"customer": ids, **{f"s{n}": x[:, n] for n in (1, 2, 3, 5)}})
+    return bank, shop
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    for name, table in zip(("bank", "shop"), tables(), strict=True):
+        table.to_csv(folder / f"{name}.csv", index=False)
+    (folder / "run.yaml").write_text(CONFIG)
+    Federation.from_file(folder / "run.yaml", folder / "run").train()
+    return folder
+
+
+@pytest.fixture
+def place(trained: Path, tmp_path: Path) -> Path:
+    """Give tables and a trained run of one's own, whose settings name these tables."""
+    folder = Path(shutil.copytree(trained, tmp_path / "place"))
+    path = folder / "run" / "run.yaml"
+    path.write_text(path.read_text().replace(str(trained), str(folder)))
+    return folder
+
+
+def run_in(place: Path) -> Federation:
+    return Federation.open(place / "run")
+
+
+def bank_of(place: Path) -> pd.DataFrame:
+    return pd.read_csv(place / "bank.csv")
+
+
+def people_of(federation: Federation, label: str, count: int = 1) -> list[str]:
+    """Return some people that were trained on with a label."""
+    rows = federation.holdings.rows.train
+    chosen = rows[federation.holdings.labels[rows] == NAMES.index(label)][:count]
+    return [str(federation.holdings.ids[row]) for row in chosen.tolist()]
+
+
+def clear(place: Path, chosen: pd.Series, value: str | None) -> None:
+    bank = bank_of(place)
+    bank.loc[chosen.to_numpy(), "loan"] = value
+    bank.to_csv(place / "bank.csv", index=False)
+
+
+def expect_every_verb(place: Path) -> None:
+    """Live on with a run: every verb works, and what was forgotten stays so."""
+    federation = run_in(place)
+    forgotten = federation.forgotten
+    assert federation.evaluate().accuracy > 0.8
+    assert "boat" not in federation.predict().labels or not forgotten.labels
+    outcome = federation.forget(["study"])
+    assert federation.audit().depth in ("answers", "top")
+    outcome.rollback()
+    federation.purge()
+    federation = run_in(place)
+    person = people_of(federation, "home")
+    federation.forget(ids=person, settings=OPEN).commit()
+    assert set(federation.forgotten.labels) == set(forgotten.labels)
+    certified = federation.certificate()
+    assert ul.verify(certified, run=place / "run").holds
+    assert federation.status().together
+
+
+@pytest.mark.parametrize("value", [None, "car", "nonsense"])
+@pytest.mark.parametrize("whole", [True, False])
+def test_after_a_commit_the_forgotten_cells_may_be_cleared_and_every_verb_goes_on(
+    place: Path, whole: bool, value: str | None
+) -> None:
+    federation = run_in(place)
+    if whole:
+        federation.forget(["boat"]).commit()
+        chosen = bank_of(place)["loan"] == "boat"
+    else:
+        person = people_of(federation, "boat")
+        federation.forget(ids=person, settings=OPEN).commit()
+        chosen = bank_of(place)["customer"] == person[0]
+    clear(place, chosen, value)
+    assert int((run_in(place).holdings.labels == UNKNOWN).sum()) == int(chosen.sum())
+    expect_every_verb(place)
+
+
+def test_any_other_change_is_noticed_and_named(place: Path) -> None:
+    federation = run_in(place)
+    person = people_of(federation, "boat")
+    federation.forget(ids=person, settings=OPEN).commit()
+    bank = bank_of(place)
+    other = int(np.flatnonzero(bank["loan"] == "car")[0])
+    clear(place, bank["customer"] == bank["customer"][other], None)
+    with pytest.raises(RunError, check=coded("labels-changed")) as error:
+        run_in(place)
+    assert f"'{bank['customer'][other]}'" in str(error.value)
+    bank.loc[other, "loan"] = "home"
+    bank.to_csv(place / "bank.csv", index=False)
+    with pytest.raises(RunError, check=coded("labels-changed")):
+        run_in(place)
+    bank.drop(index=other).to_csv(place / "bank.csv", index=False)
+    with pytest.raises(RunError, check=coded("rows-changed")):
+        run_in(place)
+
+
+def test_before_a_commit_no_cell_may_change(place: Path) -> None:
+    run_in(place).forget(["boat"])
+    clear(place, bank_of(place)["loan"] == "boat", None)
+    with pytest.raises(RunError, check=coded("labels-changed")):
+        run_in(place)
+
+
+def guesses(run: Path) -> list[str]:
+    """Try every label on every row with a tombstone, as somebody who has the file can."""
+    record = LabelRecord.read(run / "active")
+    assert record is not None
+    rows = np.flatnonzero(record.tombstones)
+    return [
+        name
+        for row in rows
+        for name in record.names
+        if hmac.digest(record.keys[row].tobytes(), name.encode(), "sha256")
+        == record.commitments[row].tobytes()
+    ]
+
+
+def test_a_purge_destroys_what_a_label_could_be_guessed_by(place: Path) -> None:
+    federation = run_in(place)
+    people = people_of(federation, "boat", 2) + people_of(federation, "car", 1)
+    federation.forget(ids=people, settings=OPEN).commit()
+    assert sorted(guesses(place / "run")) == ["boat", "boat", "car"]
+    federation.purge()
+    assert guesses(place / "run") == []
+    record = LabelRecord.read(place / "run" / "active")
+    assert record is not None
+    assert record.is_purged()
+    assert int(record.tombstones.sum()) == 3  # they stay forgotten, by nothing but their number
+    assert (federation.active.labels < 0).sum() == 3
+
+
+def test_a_purge_removes_what_references_saw_with_their_labels(place: Path) -> None:
+    federation = run_in(place)
+    outcome = federation.forget(["boat"])
+    federation.audit(retrained=1)
+    outcome.commit()
+    assert list((place / "run" / "active" / "retrained").rglob("*.safetensors"))
+    federation.purge()
+    assert not (place / "run" / "active" / "retrained").exists()
+    with pytest.raises(ForgetError, check=coded("purged")):
+        federation.audit()
+
+
+def sent_by(federation: Federation, label: str) -> list[tuple[str, bytes]]:
+    """Return every message of a hidden request, as bytes."""
+    messages: list[tuple[str, bytes]] = []
+
+    class Listening(Recorder):
+        def exchange(self, requests: dict[str, Message]) -> dict[str, Message]:
+            messages.extend((party, encode(message)) for party, message in requests.items())
+            return super().exchange(requests)
+
+    federation.active.transport = Listening(federation.active.transport)
+    work = federation.plan([label], settings=ForgetSettings(key=KEY))
+    messages.clear()
+    work.method.run(work)
+    return messages
+
+
+def test_partners_see_the_same_of_a_hidden_request_whether_labels_were_cleared_or_not(
+    place: Path, tmp_path: Path
+) -> None:
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    other = Path(shutil.copytree(place / "run", tmp_path / "kept"))
+    federation.purge()
+    clear(place, bank_of(place)["loan"] == "boat", "car")
+    cleared = run_in(place)
+    assert (cleared.active.labels < 0).any()
+    bank = tables()[0]
+    bank.to_csv(place / "bank.csv", index=False)  # the other run still has its labels
+    kept = Federation.open(other)
+    assert not (kept.active.labels < 0).any()
+    some, others = sent_by(cleared, "home"), sent_by(kept, "home")
+    assert [(party, data[-4000:]) for party, data in some if len(data) > 200]
+
+    def without_id(pairs: list[tuple[str, bytes]]) -> list[tuple[str, int]]:
+        return [(party, len(data)) for party, data in pairs]
+
+    assert without_id(some) == without_id(others)
+    rows = [[d for _, d in each if b"Embed" in d[:60]] for each in (some, others)]
+    assert rows[0] == rows[1]
+    # The new top is taught on the same samples, and so is the same.
+    tops = [each.active.versions.model_state() for each in (cleared, kept)]
+    assert all(torch.equal(tops[0][name], tops[1][name]) for name in tops[0])
+
+
+def test_noise_is_refused_where_it_would_show_which_labels_were_purged(place: Path) -> None:
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    noisy = ForgetSettings(method="hidden", options={"noise": 1.0})
+    federation.plan(["home"], settings=noisy)
+    federation.purge()
+    with pytest.raises(ForgetError, match="Noise needs the labels of all public samples"):
+        federation.plan(["home"], settings=noisy)
+
+
+# --- the owner's table, and other copies -----------------------------------------------------
+
+
+def test_a_purge_writes_the_table_without_the_forgotten_cells(place: Path) -> None:
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    with nothing_written(place):
+        for wrong in ("bank.csv", "bank.parquet"):
+            with pytest.raises(SettingsError):
+                federation.purge(table_out=place / wrong)
+    federation.purge(table_out=place / "cleared.csv")
+    before, after = ((place / name).read_text() for name in ("bank.csv", "cleared.csv"))
+    assert after.splitlines() == [
+        line.replace(",boat,", ",,") for line in before.splitlines()
+    ]  # every other cell to the letter
+    shutil.copy(place / "cleared.csv", place / "bank.csv")
+    expect_every_verb(place)
+
+
+def test_the_runs_own_copy_of_a_table_from_python_is_cleared_too(tmp_path: Path) -> None:
+    bank, shop = tables()
+    bank["loan"] = bank["loan"].map(NAMES.index)  # whole numbers, which a gap would make fractions
+    federation = Federation.from_frames(
+        {"bank": bank, "shop": shop}, label="loan", id="customer", folder=tmp_path / "run", epochs=4
+    )
+    federation.train()
+    federation.forget([0]).commit(force=True)
+    federation.purge()
+    stored = next((tmp_path / "run" / "active").glob("table.*"))
+    assert stored.suffix == ".parquet"
+    assert int(pd.read_parquet(stored)["loan"].isna().sum()) == int((bank["loan"] == 0).sum())
+    opened = Federation.open(tmp_path / "run")
+    assert opened.labels == ("0", "1", "2", "3")
+    assert not [each for each in opened.copies() if each.state == "left"]
+
+
+def test_every_copy_is_listed_until_it_is_cleared(place: Path) -> None:
+    federation = run_in(place)
+    outcome = federation.forget(["boat"])
+    federation.audit(retrained=1)
+    outcome.commit()
+    left = {each.place for each in federation.copies() if each.state == "left"}
+    assert left == {
+        *(f"active/{LABELS}", "active/retrained", str(place / "bank.csv")),
+        *("active/versions", "shop/versions"),
+    }
+    federation.purge(table_out=place / "cleared.csv")
+    federation.certificate()
+    federation.report()
+    left = {each.place for each in federation.copies() if each.state == "left"}
+    assert left == {str(place / "bank.csv")}
+    shutil.move(place / "cleared.csv", place / "bank.csv")
+    places = run_in(place).copies()
+    assert {each.state for each in places} == {"cleared", "kept"}
+    assert all(each.why for each in places if each.state == "kept")
+    # Nothing that holds the label's name is missing from the list.
+    listed = {each.place for each in places if each.state == "kept"}
+    naming = {
+        path.relative_to(place / "run").as_posix()
+        for path in (place / "run").rglob("*")
+        if path.is_file() and b'"boat"' in path.read_bytes()
+    }
+    known = {name for name in naming if any(name.startswith(place) for place in listed)}
+    assert naming - known <= {
+        "active/versions/" + p.name for p in (place / "run" / "active" / "versions").iterdir()
+    }
+
+
+# --- nothing is learned again by accident ----------------------------------------------------
+
+
+def test_a_run_that_forgot_is_not_overwritten_without_a_word_that_is_recorded(place: Path) -> None:
+    federation = run_in(place)
+    request = federation.forget(["boat"])
+    request.commit()
+    with nothing_written(place), pytest.raises(RunError, check=coded("has-forgotten")):
+        Federation.from_file(place / "run.yaml", place / "run", overwrite=True)
+    other = Federation.from_file(place / "run.yaml", place / "run", overwrite="forgotten")
+    lines = other.ledger()["active"]
+    assert [line.event for line in lines] == ["overwrite"]
+    assert lines[0].note["requests"] == [request.result.request]
+    with pytest.raises(RunError, check=coded("has-forgotten")):  # and so it stays
+        Federation.from_file(place / "run.yaml", place / "run", overwrite=True)
+
+
+def test_what_was_forgotten_stays_so_when_tables_change_and_bring_it_back(place: Path) -> None:
+    federation = run_in(place)
+    person = people_of(federation, "home")[0]
+    federation.forget(["boat"]).commit()
+    federation.forget(ids=[person], settings=OPEN).commit()
+    federation.purge()
+    requests = [line.request for line in federation.ledger()["active"]]
+    version = federation.version
+    bank, shop = tables()
+    new = [f"N-{number}" for number in range(60)]
+    more = pd.DataFrame({"customer": new, "loan": ["boat", "farm"] * 30, "a": 5.0, "b": 5.0})
+    many = pd.concat([bank.iloc[40:], more])
+    many.to_csv(place / "bank.csv", index=False)
+    rows = shop.iloc[:60].assign(customer=new)
+    pd.concat([shop.iloc[40:], rows]).to_csv(place / "shop.csv", index=False)
+    with nothing_written(place), pytest.raises(ForgetError, match="allow_disclosure"):
+        Federation.update(place / "run")
+    updated, _ = Federation.update(place / "run", allow_disclosure=True)
+    assert sorted(path.name for path in place.iterdir()) == sorted(
+        ["bank.csv", "run", "run.yaml", "shop.csv"]
+    )
+    assert updated.labels == (*NAMES, "farm")
+    assert updated.forgotten.labels == (0,)
+    past = updated.holdings.ids[(updated.holdings.labels == UNKNOWN).numpy()]
+    assert set(past) == {*many["customer"][many["loan"] == "boat"], person} & set(many["customer"])
+    assert "boat" not in updated.predict(part="train").labels
+    assert updated.version is not None
+    assert version is not None
+    assert updated.version > version
+    ledger = updated.ledger()["active"]
+    assert [line.request for line in ledger][: len(requests)] == requests
+    assert ledger[-1].event == "update"
+    expect_every_verb(place)
+    # Somebody who was removed, and comes back later, is still remembered.
+    bank.to_csv(place / "bank.csv", index=False)
+    shop.to_csv(place / "shop.csv", index=False)
+    whole, _ = Federation.update(place / "run", allow_disclosure=True)
+    past = whole.holdings.ids[(whole.holdings.labels == UNKNOWN).numpy()]
+    assert {*bank["customer"][bank["loan"] == "boat"], person} <= set(past)
+
+
+def test_an_update_that_is_interrupted_between_two_renames_is_finished(place: Path) -> None:
+    run = place / "run"
+    run_in(place).forget(["boat"]).commit()
+    Federation.update(run, allow_disclosure=True)
+    updated = contents(run)
+    run.rename(place / ".run.update")  # as a crash would leave it
+    (place / ".run.before").mkdir()
+    assert "boat" in run_in(place).status().forgotten_labels
+    assert contents(run) == updated
+    assert not (place / ".run.before").exists()
+
+
+def test_a_person_can_wait_for_the_next_full_training_and_shows_nothing_until_then(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    people = people_of(federation, "car", 2)
+    with pytest.raises(ForgetError, match="`defer`"):
+        federation.forget(ids=people)
+    sent: list[Message] = []
+    plain = LocalTransport.exchange
+
+    def exchange(self: LocalTransport, requests: dict[str, Message]) -> dict[str, Message]:
+        sent.extend(requests.values())
+        return plain(self, requests)
+
+    monkeypatch.setattr(LocalTransport, "exchange", exchange)
+    entry = federation.defer(people, "2999-12-31")
+    assert sent == []
+    line = federation.ledger()["active"][-1]
+    assert (line.event, line.note["until"]) == ("defer", "2999-12-31")
+    assert line.note["people"] == list(entry.people)
+    assert [each.event for each in federation.ledger()["shop"]] == ["commit"]
+    for wrong, day in ((people, "2999-12-31"), (people_of(federation, "home"), "1999-01-01")):
+        with nothing_written(place), pytest.raises(UnlabelError):
+            federation.defer(wrong, day)
+    updated, _ = Federation.update(place / "run", allow_disclosure=True)
+    past = set(updated.holdings.ids[(updated.holdings.labels == UNKNOWN).numpy()])
+    assert set(people) <= past
+    assert updated.ledger()["active"][-1].note["deferred"] == [entry.request]
+    assert not (place / "run" / "active" / "secrets" / "deferred.json").exists()
