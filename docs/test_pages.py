@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import unlabel_bench.registry  # noqa: F401  (its methods, where its entry points are not installed)
+from unlabel_bench.paper import related_work
 
 import unlabel as ul
 from unlabel import errors, terms
@@ -228,7 +229,12 @@ def test_the_page_on_python_names_every_verb_and_every_type_that_one_returns() -
 
 def test_the_table_of_forgetting_names_every_method() -> None:
     named = [row[0].split(" ")[0].strip("`") for row in table(page("forgetting.md"), "method")]
-    assert sorted(named) == METHODS.names()
+    assert sorted(named) == METHODS.names(), "docs/forgetting.md: a line of each method"
+
+
+def test_the_table_of_related_work_has_every_method_here() -> None:
+    named = sorted(work.unlabel for work in related_work.table() if work.unlabel)
+    assert named == METHODS.names(), "bench/unlabel_bench/paper/related_work.csv: a line of each"
 
 
 # --- what tools/ write ------------------------------------------------------------------------
