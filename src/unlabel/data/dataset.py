@@ -53,8 +53,14 @@ class Dataset:
         wrong = None
         if self.x.ndim != rank:
             wrong = f"expected features of rank {rank} but got shape {list(self.x.shape)}"
+        elif rank == 4 and self.x.dtype != np.uint8:
+            wrong = f"expected pixels as uint8 numbers 0..255 but got {self.x.dtype}"
+        elif self.layout == "table" and self.x.dtype.kind not in "biuf":
+            wrong = f"expected a table of numbers but got {self.x.dtype}: encode it first"
         elif self.y.shape != (len(self.x),):
             wrong = f"expected {len(self.x)} labels but got shape {list(self.y.shape)}"
+        elif self.y.dtype.kind not in "iu":
+            wrong = f"expected labels as whole numbers from 0 but got {self.y.dtype}: number them"
         elif len(self.labels) < 2:
             wrong = "it has a single label, and a classifier needs at least two"
         elif self.y.min() < 0 or self.y.max() >= len(self.labels):
@@ -82,7 +88,7 @@ class Source:
     about: str
     load: Callable[[Path | None], Dataset]
     fetch: Callable[[], Path] | None = None
-    ready: Callable[[], bool] = lambda: False
+    ready: Callable[[], bool] = field(kw_only=True)
     draw: Draw | None = None
 
 
@@ -95,6 +101,7 @@ def folder_source(about: str, draw: Draw) -> Source:
     return Source(
         about=f"{about} (own copy)",
         load=lambda folder: draw(folder, Pictures(), watch_nothing),
+        ready=lambda: False,
         draw=draw,
     )
 
@@ -125,9 +132,15 @@ def load_dataset(
     """
     if not is_file_name(name):
         source = SOURCES.get(name)
-        if source.draw is None:
-            return source.load(folder)
-        return source.draw(folder, pictures or Pictures(), watch)
+        if source.draw is not None:
+            return source.draw(folder, pictures or Pictures(), watch)
+        dataset = source.load(folder)
+        if not isinstance(dataset, Dataset):
+            kind = type(dataset).__name__
+            raise DataError(
+                f"Dataset '{name}': expected `load` to return a Dataset but got {kind}."
+            )
+        return dataset
     path = Path(name) if folder is None else folder / name
     if name.endswith(ARRAY_FILES):
         from unlabel.data.npz import load_npz
