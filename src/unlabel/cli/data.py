@@ -12,7 +12,7 @@ from unlabel.errors import DataError
 #: What the list cannot name.
 ALSO = (
     "own copy: get it yourself and name its folder with --folder (`unlabel data fetch NAME` says "
-    "where from). Also: any .npz, .csv or .parquet file, and a table a party (see the README)."
+    "where from). Also: any .npz, .csv or .parquet file, and a table a party (docs/tables.md)."
 )
 
 app = typer.Typer(help="List and fetch the built-in datasets.", no_args_is_help=True)
