@@ -249,6 +249,9 @@ def test_the_gallery_shows_every_picture() -> None:
     assert gallery.text() == text, "run `make reproduction`"
     shown = {Path(path).name for path in re.findall(r"\]\(([^)]+)\)", text)}
     assert shown == {path.name for path in gallery.pictures()}
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert len(headings) == len(set(headings)), "one heading of two runs"
+    assert "by every method" not in text
 
 
 def test_the_page_of_related_work_is_written_from_its_data() -> None:

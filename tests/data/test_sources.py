@@ -72,12 +72,13 @@ def test_every_source_is_registered_and_says_what_it_is() -> None:
     assert expected <= set(SOURCES.names())
     for name in expected:
         assert SOURCES.get(name).about
-        assert SOURCES.get(name).ready() == (name == "digits")
+        assert SOURCES.get(name).is_ready() == (name == "digits")
 
 
-def test_a_source_says_whether_it_is_ready() -> None:
-    with pytest.raises(TypeError, match="'ready'"):
-        Source("mine", digits.load)  # type: ignore[call-arg]
+def test_a_source_that_does_not_say_whether_it_is_ready_is_tried() -> None:
+    assert Source("mine", lambda folder: digits.load()).is_ready()  # noqa: ARG005
+    assert not Source("mine", cifar100.load).is_ready()
+    assert not Source("mine", digits.load, ready=lambda: False).is_ready()
 
 
 def test_a_source_that_loads_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,7 +215,7 @@ def test_an_installed_fashion_package_is_used(
 ) -> None:
     write_idx_folder(tmp_path, packed=True)
     monkeypatch.setattr(fashion_mnist, "INSTALLED", tmp_path)
-    assert SOURCES.get("fashion-mnist").ready()
+    assert SOURCES.get("fashion-mnist").is_ready()
     with pytest.raises(DataError, match="sha256"):  # these are not the real ones
         fashion_mnist.load()
     pinned = digest(read_idx_folder(tmp_path))

@@ -39,5 +39,7 @@ def _read(folder: Path, name: str) -> tuple[Array, Array]:
     return x, y[:, 1]  # a coarse label stands before the fine one
 
 
-ABOUT = "things and animals, 100 labels, 50000 + 10000 colour images of 32x32 (own copy)"
-SOURCES.add("cifar100", Source(ABOUT, load, ready=lambda: False))
+SOURCES.add(
+    "cifar100",
+    Source("things and animals, 100 labels, 50000 + 10000 colour images of 32x32 (own copy)", load),
+)

@@ -94,4 +94,4 @@ def _label(path: Path, number: int, line: list[str]) -> int:
 
 
 ABOUT = "questions and answers, 10 topics, 50000 + 20000 texts (own copy)"
-SOURCES.add("yahoo-answers", Source(ABOUT, load, ready=lambda: False))
+SOURCES.add("yahoo-answers", Source(ABOUT, load))

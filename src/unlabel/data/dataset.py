@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel.config.data import Augment, Columns, Pictures, is_file_name
-from unlabel.errors import DataError
+from unlabel.errors import DataError, UnlabelError
 from unlabel.progress import Watch, watch_nothing
 from unlabel.registry import Registry
 
@@ -81,15 +81,25 @@ class Source:
     about   one line for `unlabel data list`
     load    read it: from the folder the user names, or from the cache when that is None
     fetch   bring it into the cache; None where that cannot be done
-    ready   whether `load(None)` would work now
+    ready   whether `load(None)` would work now; without it `load(None)` is tried
     draw    read it from such a folder into pictures of the size that settings name
     """
 
     about: str
     load: Callable[[Path | None], Dataset]
     fetch: Callable[[], Path] | None = None
-    ready: Callable[[], bool] = field(kw_only=True)
+    ready: Callable[[], bool] | None = None
     draw: Draw | None = None
+
+    def is_ready(self) -> bool:
+        """Return whether it can be loaded now, without a folder of the user's."""
+        if self.ready is not None:
+            return self.ready()
+        try:
+            self.load(None)
+        except (UnlabelError, OSError):
+            return False
+        return True
 
 
 #: Reads the files of a folder as pictures, and reports how many of them are read.
@@ -101,7 +111,6 @@ def folder_source(about: str, draw: Draw) -> Source:
     return Source(
         about=f"{about} (own copy)",
         load=lambda folder: draw(folder, Pictures(), watch_nothing),
-        ready=lambda: False,
         draw=draw,
     )
 

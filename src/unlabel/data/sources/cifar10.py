@@ -91,4 +91,4 @@ def _read_png(path: Path) -> Array:
 
 
 ABOUT = "things and animals, 10 labels, 50000 + 10000 colour images of 32x32"
-SOURCES.add("cifar10", Source(ABOUT, load, fetch, ready=CACHED.ready))
+SOURCES.add("cifar10", Source(ABOUT, load, fetch, CACHED.ready))

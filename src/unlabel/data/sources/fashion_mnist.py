@@ -48,6 +48,5 @@ def fetch() -> Path:
 
 ABOUT = "clothes, 10 labels, 60000 + 10000 grey images of 28x28"
 SOURCES.add(
-    "fashion-mnist",
-    Source(ABOUT, load, fetch, ready=lambda: CACHED.ready() or INSTALLED.is_dir()),
+    "fashion-mnist", Source(ABOUT, load, fetch, lambda: CACHED.ready() or INSTALLED.is_dir())
 )

@@ -36,4 +36,4 @@ def fetch() -> Path:
 
 
 ABOUT = "handwritten digits, 10 labels, 60000 + 10000 grey images of 28x28"
-SOURCES.add("mnist", Source(ABOUT, load, fetch, ready=CACHED.ready))
+SOURCES.add("mnist", Source(ABOUT, load, fetch, CACHED.ready))
