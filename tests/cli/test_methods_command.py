@@ -51,3 +51,12 @@ def test_a_method_without_a_fact_is_named_in_one_sentence(
     assert missing in sentence
     with pytest.raises(SettingsError, match="'half' is not complete"):
         choose_method(ForgetSettings(method="half"), people=False)
+
+
+class CalledHidden(Mask):
+    account = None  # type: ignore[assignment]
+
+
+def test_no_method_is_listed_as_hidden_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(METHODS, "_things", {**METHODS._all(), "mine": CalledHidden})
+    assert "'mine' is called hidden but has no `account`" in unlabel("methods").sentence

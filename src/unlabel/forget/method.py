@@ -179,7 +179,7 @@ METHODS: Registry[type[Method]] = Registry(
 
 
 def build(name: str) -> Method:
-    """Return a method of the registry with its default settings, all its facts there."""
+    """Return a method of the registry with its default settings; its facts are there and fit."""
     try:
         method = METHODS.get(name)()
         for fact in ("about", "tells_partners", "needs", "disclosure"):
@@ -189,6 +189,7 @@ def build(name: str) -> Method:
             f"Method '{name}' is not complete ({why(error)}); give it every fact that `Method` "
             f"asks for, and every setting a default."
         ) from error
+    expect_visibility(method, name)
     return method
 
 
