@@ -108,6 +108,20 @@ for line in {lines!r}:
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
     for name in ("tiny", "wine", '"leftover"', "uniform"):
         assert name in done.stdout
+    paths = ("forget/test_disclosure.py", "bench/test_related_work.py")
+    tests = [str(ROOT / "tests" / path) for path in (*paths, "bench/test_comparison_figures.py")]
+    words = ("-p", "no:cacheprovider", "-k", "uniform or table or unnamed", "-rA")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, *tests],
+        cwd=ROOT,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(ROOT / "bench")])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"One file does not suffice for the tests:\n{done.stdout[-4000:]}"
+    assert "exactly_what_it_says[forgotten0-uniform]" in done.stdout
 
 
 def write_file(block: str, folder: Path) -> Path | None:

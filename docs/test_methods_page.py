@@ -16,7 +16,7 @@ import pytest
 from cli.command_line import one_thread, unlabel
 from unlabel_bench.measures import read_method
 from unlabel_bench.summary import summarise
-from unlabel_bench.sweep import candidates
+from unlabel_bench.sweep import SWEEPS, candidates
 
 from unlabel.federation import Federation
 from unlabel.forget import METHODS
@@ -27,6 +27,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## `(\S+)`\n(.*?)(?=^## )", re.MULTILINE | re.DOTALL)
 SECTIONS: dict[str, str] = dict(SECTION.findall(PAGE))
+#: Retraining, and the control.
+UNTUNED = ("retrain", "mask")
 BLOCK = re.compile(r"^```(text|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -86,19 +88,19 @@ def figures() -> ModuleType:
 
 def test_every_method_has_a_section_and_a_line_of_the_index() -> None:
     names = METHODS.names()
-    assert sorted(SECTIONS) == names
+    assert sorted(SECTIONS) == names, "docs/methods.md: a section of each method, like `mask`'s"
     index = {cells[0]: cells[1] for cells in rows_of(PAGE, "method")}
     assert index == {f"[`{n}`](#{n})": f"`{METHODS.get(n)().needs}`" for n in names}
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", SECTIONS)
 def test_a_section_names_every_setting_with_its_default(name: str) -> None:
     method: Any = METHODS.get(name)()
     found = [(row[0], in_one_form(row[1])) for row in rows_of(SECTIONS[name], "setting")]
     assert found == [(f"`{f.name}`", in_words(getattr(method, f.name))) for f in fields(method)]
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", SECTIONS)
 def test_a_section_says_what_each_form_needs_and_tells(name: str) -> None:
     forms = rows_of(SECTIONS[name], "form")
     assert forms[0][0] == "default"
@@ -113,14 +115,14 @@ def test_a_section_says_what_each_form_needs_and_tells(name: str) -> None:
         assert named == ("yes" if disclosure.names_rows() else "no")
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", SECTIONS)
 def test_a_section_has_the_sweep_that_the_comparison_tries(name: str) -> None:
     paragraph = SECTIONS[name].partition("**Sweep.**")[2].partition("\n\n")[0]
     tried = [text for text in re.findall(r"`([^`]+)`", paragraph) if "=" in text]
     assert tried == [x.removeprefix(f"{name}:").replace(":", " ") for x in candidates(name)[1:]]
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", SECTIONS)
 def test_a_formula_on_the_page_is_that_of_the_code(name: str) -> None:
     said = one_line(cleandoc(METHODS.get(name).__doc__ or ""))
     formulas = [text for kind, text in BLOCK.findall(SECTIONS[name]) if kind == "text"]
@@ -140,7 +142,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", METHODS.names())
+@pytest.mark.parametrize("name", SECTIONS)
 def test_every_command_on_the_page_runs(
     name: str, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,10 +156,15 @@ def test_every_command_on_the_page_runs(
 
 def test_the_figures_on_the_page_are_those_of_the_results() -> None:
     marks = re.findall(r"^<!-- figures: (\S+) -->$", PAGE, re.MULTILINE)
-    assert sorted(marks) == sorted(["files", *METHODS.names()])
+    assert sorted(marks) == sorted(["files", *SECTIONS])
     for name, section in SECTIONS.items():
         assert f"<!-- figures: {name} -->" in section
     assert figures().fill(PAGE) == PAGE, "run `make docs-figures`"
+
+
+def test_every_method_is_tuned_with_the_same_effort_but_for_those_with_nothing_to_tune() -> None:
+    tuned = [n for n in METHODS.names() if not METHODS.get(n).people and n not in UNTUNED]
+    assert sorted(SWEEPS) == tuned, "bench/unlabel_bench/comparison/sweeps.json: three forms each"
 
 
 def test_figures_are_a_row_a_file_and_one_more_where_tuning_chose_otherwise(tmp_path: Path) -> None:

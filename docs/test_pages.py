@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 import unlabel_bench.registry  # noqa: F401  (its methods, where its entry points are not installed)
+from unlabel_bench.paper import related_work
 
 import unlabel as ul
 from unlabel import errors, terms
@@ -228,7 +229,12 @@ def test_the_page_on_python_names_every_verb_and_every_type_that_one_returns() -
 
 def test_the_table_of_forgetting_names_every_method() -> None:
     named = [row[0].split(" ")[0].strip("`") for row in table(page("forgetting.md"), "method")]
-    assert sorted(named) == METHODS.names()
+    assert sorted(named) == METHODS.names(), "docs/forgetting.md: a line of each method"
+
+
+def test_the_table_of_related_work_has_every_method_here() -> None:
+    named = sorted(work.unlabel for work in related_work.table() if work.unlabel)
+    assert named == METHODS.names(), "bench/unlabel_bench/paper/related_work.csv: a line of each"
 
 
 # --- what tools/ write ------------------------------------------------------------------------
@@ -243,6 +249,9 @@ def test_the_gallery_shows_every_picture() -> None:
     assert gallery.text() == text, "run `make reproduction`"
     shown = {Path(path).name for path in re.findall(r"\]\(([^)]+)\)", text)}
     assert shown == {path.name for path in gallery.pictures()}
+    headings = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert len(headings) == len(set(headings)), "one heading of two runs"
+    assert "by every method" not in text
 
 
 def test_the_page_of_related_work_is_written_from_its_data() -> None:

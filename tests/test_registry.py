@@ -107,10 +107,16 @@ def test_two_files_cannot_claim_one_name(cupboard: Path) -> None:
 
 
 def test_a_file_that_cannot_be_imported_is_not_passed_over(cupboard: Path) -> None:
-    (cupboard / "red.py").write_text("import surely_not_installed\n")
+    broken = cupboard / "red.py"
+    broken.write_text("# red\nimport surely_not_installed\n")
     for _ in range(2):
-        with pytest.raises(ModuleNotFoundError, match="surely_not_installed"):
+        with pytest.raises(SettingsError) as caught:
             cups().get("blue")
+        assert str(caught.value).startswith(f"{broken}, line 2 cannot be imported (No module named")
+        assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+    broken.write_text("def red(:\n")
+    with pytest.raises(SettingsError, match=r"red.py cannot be imported \(SyntaxError: .*line 1\)"):
+        cups().get("blue")
 
 
 def test_another_distribution_adds_things_by_an_entry_point(

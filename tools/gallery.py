@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from unlabel_bench.markdown import labels_in_words, write_page
+from unlabel_bench.markdown import counted, labels_in_words, plain_name, write_page
 from unlabel_bench.paper.page import command_of
 from unlabel_bench.registry import BENCHES
 
@@ -21,6 +22,9 @@ COMMANDS = {
     "paper_parties.png": "make reproduction",
     "paper_modules.png": "make reproduction",
 }
+EVERY = " by every method"
+#: Methods that a heading names; of more it says how many.
+FEW = 6
 IMAGE = re.compile(r"!\[([^\]]+)\]\(([^)]+)\)")
 
 
@@ -32,10 +36,12 @@ def text(root: Path = ROOT) -> str:
         "Written by `make reproduction`; a test fails when it is out of date. Each picture stands "
         "with the command that draws it; the figures behind it are in the file of the same name.",
     ]
-    for path in pictures(root):
-        name = path.relative_to(root).as_posix()
-        record = _record(path)
-        caption = captions.get(path.name) or _caption(path, record)
+    records = {path: _record(path) for path in pictures(root)}
+    shown = {path: captions.get(path.name) or _caption(path, r) for path, r in records.items()}
+    repeated = {caption for caption, count in Counter(shown.values()).items() if count > 1}
+    for path, record in records.items():
+        name, caption = path.relative_to(root).as_posix(), shown[path]
+        caption += f": {path.stem.replace('_', ' ')}" if caption in repeated else ""
         parts += [f"## {caption}", f"![{caption}]({_link(name)})"]
         command = COMMANDS.get(path.name) or (command_of(record) if record else "")
         parts += [f"`{command}`"] if command else []
@@ -80,11 +86,18 @@ def _caption(path: Path, record: dict[str, Any] | None) -> str:
     about = str(record.get("title") or BENCHES.get(record["bench"]).about)
     ran = record.get("settings", {})
     words = [str(ran[name]) for name in ("data", "model") if isinstance(ran.get(name), str)]
+    if isinstance(ran.get("parties"), int):
+        words.append(counted(ran["parties"], "party").replace("partys", "parties"))
     labels = ran.get("labels") or []
-    words_of_run = [*words, *([labels_in_words("+".join(map(str, labels)))] if labels else [])]
-    return f"{about[0].upper()}{about[1:]}" + (
-        f" ({', '.join(words_of_run)})" if words_of_run else ""
-    )
+    words += [labels_in_words("+".join(map(str, labels)))] if labels else []
+    listed = ""
+    # Which methods a bench takes for "every" depends on its date; the record has those it ran.
+    if EVERY in about:
+        names = list(dict.fromkeys(map(plain_name, record["methods"])))
+        about = about.replace(EVERY, f" by {counted(len(names), 'method')}")
+        listed = f"; {', '.join(names)}" if len(names) <= FEW else ""
+    run = ", ".join(words) + listed
+    return f"{about[0].upper()}{about[1:]}" + (f" ({run})" if run else "")
 
 
 def _link(name: str) -> str:

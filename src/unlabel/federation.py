@@ -187,7 +187,7 @@ class Federation:
     ) -> Federation:
         """Split a dataset between parties that all live in this process.
 
-        data         a built-in dataset or an .npz file
+        data         a built-in dataset, or an .npz, CSV or Parquet file
         parties      how many passive parties, the width of each part, or widths by name
         model        the bottom model: a name, a function or class that makes one, or all settings
         folder       where the run is kept; None keeps it in a temporary folder

@@ -11,12 +11,14 @@ things of its own by an entry point that names a package, for example
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
+import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from unlabel.errors import SettingsError, unknown
+from unlabel.errors import SettingsError, UnlabelError, unknown, why
 
 T = TypeVar("T")
 
@@ -83,6 +85,23 @@ class Registry(Generic[T]):
                 package = importlib.import_module(name)
                 for module in pkgutil.iter_modules(package.__path__):
                     if not module.name.startswith(("__", "test_", "conftest")):
-                        importlib.import_module(f"{name}.{module.name}")
+                        _import_file(f"{name}.{module.name}")
             self._complete = True
         return self._things
+
+
+def _import_file(module: str) -> None:
+    """Import a file, or say in one sentence which one is broken and where."""
+    try:
+        importlib.import_module(module)
+    except UnlabelError:
+        raise
+    except Exception as error:
+        spec = importlib.util.find_spec(module)
+        path = spec.origin if spec is not None and spec.origin else module
+        frames = traceback.extract_tb(error.__traceback__)
+        lines = [f", line {frame.lineno}" for frame in frames if frame.filename == path]
+        raise SettingsError(
+            f"{path}{lines[-1] if lines else ''} cannot be imported ({why(error)}); mend or remove "
+            f"it: nothing of its kind can be looked up until then."
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -224,6 +225,7 @@ def test_a_mask_is_not_measured_again_below_the_output() -> None:
         """The same, said to be of a deeper depth."""
 
         depth: ClassVar = "bottoms"
+        bounds: ClassVar = (-math.inf, math.inf)
         asked: ClassVar[list[float]] = []
 
     known = knower(rows=10)
@@ -235,3 +237,39 @@ def test_a_mask_is_not_measured_again_below_the_output() -> None:
 def test_a_model_of_which_nothing_was_seen_is_refused() -> None:
     with pytest.raises(DataError, match=r"'retrained'"):
         compare({"retrained": []}, [GONE])
+
+
+@dataclass(frozen=True)
+class Broken(Measure):
+    """Returns what it is given, or raises it."""
+
+    about: ClassVar[str] = "a mistake"
+    outcome: Any = None
+
+    def measure(self, observed: Observation, labels: tuple[int, ...]) -> Figure:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        figure: Figure = self.outcome
+        return figure
+
+
+@pytest.mark.parametrize(
+    ("outcome", "sentence"),
+    [
+        (Figure(torch.tensor(0.5)), "plain numbers or None but got a Tensor"),  # type: ignore[arg-type]
+        (Figure(0.5, torch.tensor(0.4), 0.6), "plain numbers or None but got a Tensor"),  # type: ignore[arg-type]
+        (Figure(10.85), "between its `bounds` 0 and 1 but got 10.85"),
+        (Figure(-0.1), "between its `bounds` 0 and 1 but got -0.1"),
+        (Figure(float("nan")), "between its `bounds` 0 and 1 but got nan"),
+        (None, "failed"),
+        (ZeroDivisionError("division by zero"), r"failed \(ZeroDivisionError: division by zero\)"),
+    ],
+)
+def test_a_measure_that_is_wrong_is_named(outcome: object, sentence: str) -> None:
+    with pytest.raises(DataError, match=rf"Measure 'mine'.*{sentence}"):
+        compare({"original": [knower(rows=10)]}, [GONE], measures={"mine": Broken(outcome)})
+
+
+def test_a_value_may_miss_its_bounds_by_rounding() -> None:
+    measures = {"mine": Broken(Figure(1.0 + 1e-7))}
+    assert compare({"original": [knower(rows=10)]}, [GONE], measures=measures)["mine"]

@@ -42,7 +42,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_folder_the_user_hears_where_to_get_it(name: str, where: str) -> None:
     source = SOURCES.get(name)
     assert source.fetch is None
-    assert not source.ready()
+    assert not source.is_ready()
     assert source.about.endswith("(own copy)")
     with pytest.raises(DataError, match=rf"{where}.*`folder`"):
         load_dataset(name)

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import json
+import re
 import stat
 import struct
 import sys
@@ -25,7 +26,7 @@ from unlabel_bench.sources import cifar100
 
 from unlabel.data import fetch
 from unlabel.data.cache import Cached, Parts, digest
-from unlabel.data.dataset import SOURCES, Dataset, load_dataset
+from unlabel.data.dataset import SOURCES, Dataset, Source, load_dataset
 from unlabel.data.fetch import extract_members, from_openml
 from unlabel.data.idx import TEST, TRAIN, parse_idx, read_idx_folder
 from unlabel.data.npz import load_npz
@@ -71,7 +72,40 @@ def test_every_source_is_registered_and_says_what_it_is() -> None:
     assert expected <= set(SOURCES.names())
     for name in expected:
         assert SOURCES.get(name).about
-        assert SOURCES.get(name).ready() == (name == "digits")
+        assert SOURCES.get(name).is_ready() == (name == "digits")
+
+
+def test_a_source_that_does_not_say_whether_it_is_ready_is_tried() -> None:
+    assert Source("mine", lambda folder: digits.load()).is_ready()  # noqa: ARG005
+    assert not Source("mine", cifar100.load).is_ready()
+    assert not Source("mine", digits.load, ready=lambda: False).is_ready()
+
+
+def test_a_source_that_loads_nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = Source("mine", lambda folder: None, ready=lambda: True)  # type: ignore[arg-type,return-value] # noqa: ARG005
+    monkeypatch.setattr(SOURCES, "_things", {**SOURCES._all(), "mine": empty})
+    with pytest.raises(
+        DataError, match=r"'mine': expected `load` to return a Dataset but got None"
+    ):
+        load_dataset("mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"x": np.zeros((4, 1, 2, 2), np.float32)}, "uint8 numbers 0..255 but got float32"),
+        ({"x": np.zeros((4, 3, 2, 2)), "layout": "views"}, "uint8 numbers 0..255 but got float64"),
+        ({"x": np.full((4, 3), "a"), "layout": "table"}, "a table of numbers but got <U1"),
+        ({"y": np.array(["0", "1", "0", "1"])}, "whole numbers from 0 but got <U1"),
+        ({"y": np.array([0.0, 1.0, 0.0, 0.5])}, "whole numbers from 0 but got float64"),
+    ],
+)
+def test_features_and_labels_of_another_kind_are_refused(
+    changes: dict[str, Any], sentence: str
+) -> None:
+    x, y = np.zeros((4, 1, 2, 2), np.uint8), np.array([0, 1, 0, 1])
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        Dataset("mine", **{"x": x, "y": y, "labels": ("a", "b"), **changes})
 
 
 def test_digits_are_spread_over_a_byte() -> None:
@@ -181,7 +215,7 @@ def test_an_installed_fashion_package_is_used(
 ) -> None:
     write_idx_folder(tmp_path, packed=True)
     monkeypatch.setattr(fashion_mnist, "INSTALLED", tmp_path)
-    assert SOURCES.get("fashion-mnist").ready()
+    assert SOURCES.get("fashion-mnist").is_ready()
     with pytest.raises(DataError, match="sha256"):  # these are not the real ones
         fashion_mnist.load()
     pinned = digest(read_idx_folder(tmp_path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +12,18 @@ import torch
 from cli.command_line import one_thread
 from coded import coded
 
+from unlabel.cli.forget_shown import show
 from unlabel.data import load_dataset
 from unlabel.errors import CheckpointError, ForgetDiverged, ForgetError, PartyRefused, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import METHODS, ForgetSettings, Forgotten, Method, find_labels, plan, service
 from unlabel.forget.methods.ascent import Ascent
 from unlabel.forget.methods.deep import Deep
+from unlabel.forget.methods.mask import Mask
 from unlabel.forget.methods.mixup_ascent import PRESETS, MixupAscent
 from unlabel.forget.methods.people import People
 from unlabel.forget.methods.renormalise import Renormalise
+from unlabel.forget.work import STILL, Work
 from unlabel.party import keyed_order
 from unlabel.train import Epoch, Watcher
 from unlabel.wire import Recorder
@@ -178,6 +181,38 @@ def test_no_method_stages_a_model_that_lost_the_rest(trained: Federation, method
     with pytest.raises(ForgetError, match="rolled back"):
         trained.forget([1], settings=ForgetSettings(method=method))
     assert trained.evaluate() == before
+
+
+@dataclass(frozen=True)
+class Undrawn(Mask):
+    """Steps on few-shot samples that its disclosure does not have."""
+
+    visibility = "open"  # type: ignore[assignment]
+
+    def run(self, work: Work) -> None:
+        work.use_optimisers(STILL)
+        work.move_samples(lambda embeddings: embeddings[0].sum())
+
+
+def test_a_step_on_samples_that_are_not_disclosed_says_what_to_add(trained: Federation) -> None:
+    settings = ForgetSettings(method=Undrawn())
+    with pytest.raises(
+        ForgetError, match=r"takes a step on no rows; add `public` to .*`disclosure`"
+    ):
+        trained.forget([1], settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "1 public sample may"), (2, "2 public samples may")]
+)
+def test_one_suspect_is_not_several(
+    trained: Federation, count: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = trained.forget([1], settings=ForgetSettings(method="mask"))
+    outcome.rollback()
+    suspect = {"id": "7", "row": 7, "label": "3", "score": 0.99}
+    show(replace(outcome.result, suspects=(suspect,) * count), "runs/mine", committed=False)
+    assert words in capsys.readouterr().err.replace("\n", " ")
 
 
 def test_a_control_is_never_committed(trained: Federation) -> None:

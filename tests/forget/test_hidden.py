@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 import torch
 from cli.command_line import nothing_written, one_thread
+from coded import coded
 from forget.one_piece import KEY, NAMES, SEED, TRAIN, federation, head_of
 from forget.partner_view import expect_same_view, view, watch
 from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
+from unlabel.defend.accountant import Account, Release
 from unlabel.errors import CheckpointError, ForgetError, WireError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Forgotten, noisy_request, plan
@@ -481,6 +483,38 @@ def test_visibility_and_depth_choose_methods_and_refuse_others() -> None:
             fed.forget([1], settings=settings)
     with pytest.raises(ForgetError, match="'people' is open"):
         fed.forget(ids=["3"], settings=ForgetSettings(visibility="hidden"))
+    assert watched.seen["passive-1"] == []
+
+
+class CalledHidden(Renormalise):
+    """Sends gradients without noise, on samples of the label, and calls itself hidden."""
+
+    visibility = "hidden"
+
+
+class CountedAsNothing(CalledHidden):
+    account = Account.nothing()
+
+
+class CountedOnOtherSamples(CalledHidden):
+    account = Account.of(Release(rows=1, messages=1, clip=1.0, sigma=1.0))
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        (CalledHidden(), "has no `account`"),
+        (CountedAsNothing(), "gradients that its `account` leaves out"),
+        (CountedOnOtherSamples(), "draws samples by the label"),
+    ],
+)
+def test_a_method_is_not_hidden_because_it_says_so(method: Renormalise, reason: str) -> None:
+    fed = trained(epochs=1)
+    watched = watch(fed)
+    for visibility in (None, "hidden"):
+        settings = ForgetSettings(method=method, visibility=visibility)
+        with pytest.raises(ForgetError, match=reason, check=coded("not-secret")):
+            fed.forget([1], settings=settings)
     assert watched.seen["passive-1"] == []
 
 

@@ -45,7 +45,7 @@ TURNING = [0.6 + 0.002 * (n - 8) ** 2 for n in range(20)]
 def test_losses_that_still_fall_mean_too_few_epochs() -> None:
     sentence = undertrained(epochs(FALLING, FALLING), SETTINGS, 500)
     assert "losses still fell near the end of its 20 epochs" in sentence
-    assert "`epochs: 40`" in sentence
+    assert "with `epochs` at 40" in sentence
     assert undertrained(epochs(FALLING), SETTINGS, 500) == sentence
     # Three epochs have no quarters, but still a last one and one two before it.
     assert undertrained(epochs([1.0, 0.7, 0.5], [1.0, 0.8, 0.7]), SETTINGS, 500)
@@ -137,7 +137,7 @@ def test_a_training_that_was_too_short_is_told_so(tmp_path: Path) -> None:
     fed = Federation.local(str(tmp_path / "wine.npz"), model="mlp", epochs=10)
     (sentence,) = fed.train().advice
     assert "probably undertrained: its losses still fell near the end of its 10 epochs" in sentence
-    assert "`epochs: 50`" in sentence
+    assert "with `epochs` at 50" in sentence
 
 
 def test_a_training_that_learned_chance_by_heart_is_told_so(tmp_path: Path) -> None:

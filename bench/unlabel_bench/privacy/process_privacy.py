@@ -184,7 +184,7 @@ def _named(trace: Trace, label: int) -> dict[str, float]:
 BENCHES.add(
     "process-privacy",
     Bench(
-        "what partners are told against what is forgotten and what it costs, by mode and noise",
+        "what is disclosed against what is forgotten and what it costs, by mode and noise",
         ProcessPrivacySettings,
         measure,
         table,

@@ -8,9 +8,12 @@ from statistics import mean, stdev
 from unlabel.audit.figures import Measurement, ModelFigure, SeedFigure, estimate_of
 from unlabel.audit.measure import MEASURES, Figure, Measure
 from unlabel.audit.observation import Observation
-from unlabel.errors import DataError
+from unlabel.errors import DataError, UnlabelError, why
 from unlabel.progress import Watch, watch_nothing
 from unlabel.terms import DEPTHS
+
+#: By how much a value that was computed in single precision may miss its bounds.
+ROUNDING = 1e-5
 
 
 def compare(
@@ -49,13 +52,37 @@ def compare(
                 watch(step, steps, f"{name} of {model}")
                 key = _read(measure, observed)
                 if key not in known:
-                    known[key] = measure.measure(observed, tuple(labels))
+                    known[key] = _measured(name, measure, observed, tuple(labels))
                 figures.append(known[key])
             values[model] = _together(figures, measure.bounds)
         measurements[name] = Measurement(
             measure.about, measure.depth, measure.higher_is_better, measure.unit, values
         )
     return measurements
+
+
+def _measured(
+    name: str, measure: Measure, observed: Observation, labels: tuple[int, ...]
+) -> Figure:
+    """Return a measure's figure; one that is wrong ends the audit, with the measure's name."""
+    try:
+        figure = measure.measure(observed, labels)
+        numbers = [x for x in (figure.value, figure.low, figure.high) if x is not None]
+    except UnlabelError:
+        raise
+    except Exception as error:
+        raise DataError(f"Measure '{name}' failed ({why(error)}); mend or remove it.") from error
+    odd = [x for x in numbers if not isinstance(x, int | float)]
+    if odd:
+        kind = type(odd[0]).__name__
+        raise DataError(f"Measure '{name}': expected plain numbers or None but got a {kind}.")
+    low, high = measure.bounds
+    if figure.value is not None and not low - ROUNDING <= figure.value <= high + ROUNDING:
+        raise DataError(
+            f"Measure '{name}': expected a value between its `bounds` {low:g} and {high:g} but got "
+            f"{figure.value:g}."
+        )
+    return figure
 
 
 def _read(measure: Measure, observed: Observation) -> tuple[int, ...]:

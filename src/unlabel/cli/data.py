@@ -12,7 +12,7 @@ from unlabel.errors import DataError
 #: What the list cannot name.
 ALSO = (
     "own copy: get it yourself and name its folder with --folder (`unlabel data fetch NAME` says "
-    "where from). Also: any .npz, .csv or .parquet file, and a table a party (see the README)."
+    "where from). Also: any .npz, .csv or .parquet file, and a table a party (docs/tables.md)."
 )
 
 app = typer.Typer(help="List and fetch the built-in datasets.", no_args_is_help=True)
@@ -29,7 +29,7 @@ def list_(json: Json = False) -> None:
             {
                 "name": name,
                 "about": source.about,
-                "ready": source.ready(),
+                "ready": source.is_ready(),
                 "fetchable": source.fetch is not None,
             }
             for name, source in sources.items()
@@ -38,7 +38,7 @@ def list_(json: Json = False) -> None:
         return
     rows = [["name", "here", "about"]]
     for name, source in sources.items():
-        state = "yes" if source.ready() else "fetch" if source.fetch else "own copy"
+        state = "yes" if source.is_ready() else "fetch" if source.fetch else "own copy"
         # The column before says so.
         rows.append([name, state, source.about.removesuffix(" (own copy)")])
     print_table("Datasets", rows, ALSO)
@@ -53,7 +53,7 @@ def fetch(
 
     source = SOURCES.get(name)
     if source.fetch is None:
-        if not source.ready():
+        if not source.is_ready():
             source.load(None)  # says where to get it
             raise DataError(f"Dataset '{name}' cannot be fetched.")
         where = "installed with unlabel"

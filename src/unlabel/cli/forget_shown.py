@@ -99,10 +99,12 @@ def show(result: Result, run: object, *, committed: bool) -> None:
     if result.drift_share is not None:
         say(f"{percent(result.drift_share)} of it is drift of the normalisation.")
     if result.suspects:
+        count = len(result.suspects)
+        several = "s" if count > 1 else ""
         say(
-            f"{len(result.suspects)} public samples may carry a wrong label; the worst is "
+            f"{count} public sample{several} may carry a wrong label; the worst is "
             f"'{result.suspects[0]['id']}' (score {result.suspects[0]['score']:.2f}). "
-            f"--robust drop leaves them out."
+            f"--robust drop leaves {'them' if count > 1 else 'it'} out."
         )
     if result.warning:
         say(f"Careful: {result.warning}")

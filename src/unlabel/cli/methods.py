@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def methods(json: Json = False) -> None:
     """List the methods of forgetting, what each needs, and what it tells the partners."""
     from unlabel.forget import METHODS
+    from unlabel.forget.method import build
 
-    listed = [_facts(name, METHODS.get(name)()) for name in METHODS.names()]
+    listed = [_facts(name, build(name)) for name in METHODS.names()]
     if json:
         print_json({"methods": listed})
         return

@@ -34,7 +34,9 @@ def train(
     config: Annotated[
         Path | None, typer.Argument(help="YAML file with the run's settings; flags win over it.")
     ] = None,
-    data: Annotated[str | None, _flag(DATA, "A built-in dataset or an .npz file.")] = None,
+    data: Annotated[
+        str | None, _flag(DATA, "A built-in dataset, or an .npz, CSV or Parquet file.")
+    ] = None,
     folder: Annotated[Path | None, _flag(DATA, "Where the dataset's own files lie.")] = None,
     parties: Annotated[
         str | None,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unlabel.config.data import Augment, Columns, Pictures, is_file_name
-from unlabel.errors import DataError
+from unlabel.errors import DataError, UnlabelError
 from unlabel.progress import Watch, watch_nothing
 from unlabel.registry import Registry
 
@@ -53,8 +53,14 @@ class Dataset:
         wrong = None
         if self.x.ndim != rank:
             wrong = f"expected features of rank {rank} but got shape {list(self.x.shape)}"
+        elif rank == 4 and self.x.dtype != np.uint8:
+            wrong = f"expected pixels as uint8 numbers 0..255 but got {self.x.dtype}"
+        elif self.layout == "table" and self.x.dtype.kind not in "biuf":
+            wrong = f"expected a table of numbers but got {self.x.dtype}: encode it first"
         elif self.y.shape != (len(self.x),):
             wrong = f"expected {len(self.x)} labels but got shape {list(self.y.shape)}"
+        elif self.y.dtype.kind not in "iu":
+            wrong = f"expected labels as whole numbers from 0 but got {self.y.dtype}: number them"
         elif len(self.labels) < 2:
             wrong = "it has a single label, and a classifier needs at least two"
         elif self.y.min() < 0 or self.y.max() >= len(self.labels):
@@ -75,15 +81,25 @@ class Source:
     about   one line for `unlabel data list`
     load    read it: from the folder the user names, or from the cache when that is None
     fetch   bring it into the cache; None where that cannot be done
-    ready   whether `load(None)` would work now
+    ready   whether `load(None)` would work now; without it `load(None)` is tried
     draw    read it from such a folder into pictures of the size that settings name
     """
 
     about: str
     load: Callable[[Path | None], Dataset]
     fetch: Callable[[], Path] | None = None
-    ready: Callable[[], bool] = lambda: False
+    ready: Callable[[], bool] | None = None
     draw: Draw | None = None
+
+    def is_ready(self) -> bool:
+        """Return whether it can be loaded now, without a folder of the user's."""
+        if self.ready is not None:
+            return self.ready()
+        try:
+            self.load(None)
+        except (UnlabelError, OSError):
+            return False
+        return True
 
 
 #: Reads the files of a folder as pictures, and reports how many of them are read.
@@ -127,9 +143,15 @@ def load_dataset(
     """
     if not is_file_name(name):
         source = SOURCES.get(name)
-        if source.draw is None:
-            return source.load(folder)
-        return source.draw(folder, pictures or Pictures(), watch)
+        if source.draw is not None:
+            return source.draw(folder, pictures or Pictures(), watch)
+        dataset = source.load(folder)
+        if not isinstance(dataset, Dataset):
+            kind = type(dataset).__name__
+            raise DataError(
+                f"Dataset '{name}': expected `load` to return a Dataset but got {kind}."
+            )
+        return dataset
     path = Path(name) if folder is None else folder / name
     if name.endswith(ARRAY_FILES):
         from unlabel.data.npz import load_npz

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from unlabel.config import expect
 from unlabel.defend.accountant import Account
+from unlabel.errors import ForgetError, SettingsError, why
 from unlabel.forget.work import Work
 from unlabel.registry import Registry
 from unlabel.terms import Depth, Visibility
@@ -116,7 +117,10 @@ class Method(ABC):
 
     @property
     def visibility(self) -> Visibility:
-        """Whether partners can tell what is forgotten, beyond what the accountant allows."""
+        """Whether partners can tell what is forgotten, beyond what the accountant allows.
+
+        Nobody is taken at their word: `hidden` needs an `account` of what is sent.
+        """
         return "open"
 
     @property
@@ -172,6 +176,40 @@ class Preset:
 METHODS: Registry[type[Method]] = Registry(
     "method", package="unlabel.forget.methods", plugins="unlabel.methods"
 )
+
+
+def build(name: str) -> Method:
+    """Return a method of the registry with its default settings; its facts are there and fit."""
+    try:
+        method = METHODS.get(name)()
+        for fact in ("about", "tells_partners", "needs", "disclosure"):
+            getattr(method, fact)
+    except (AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"Method '{name}' is not complete ({why(error)}); give it every fact that `Method` "
+            f"asks for, and every setting a default."
+        ) from error
+    expect_visibility(method, name)
+    return method
+
+
+def expect_visibility(method: Method, name: str) -> None:
+    """Raise where a method is called hidden and nothing shows it: certificates say it too."""
+    if method.visibility != "hidden":
+        return
+    account, reason = method.account, ""
+    if account is None:
+        reason = "has no `account` that bounds what partners can tell"
+    elif method.disclosure.gradients and not account.rho:
+        reason = "sends gradients that its `account` leaves out"
+    elif method.draws_samples:
+        reason = "draws samples by the label (`draws_samples`)"
+    if reason:
+        raise ForgetError(
+            f"Method '{name}' is called hidden but {reason}; mend that, or make its `visibility` "
+            f"open.",
+            code="not-secret",
+        )
 
 
 def settings_of(method: Method) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unlabel.config.forget import FEW_SHOT, RETAINED, ForgetSettings
 from unlabel.errors import ForgetError, SettingsError, unknown
-from unlabel.forget.method import METHODS, Method, Preset, settings_of
+from unlabel.forget.method import METHODS, Method, Preset, build, expect_visibility, settings_of
 from unlabel.terms import DEPTHS, Depth, Visibility
 from unlabel.words import parse_settings
 
@@ -44,7 +44,7 @@ def choose_method(settings: ForgetSettings, *, people: bool) -> tuple[str, Prese
             raise ForgetError(NO_METHOD[str(settings.depth)])
         chosen = "people" if people else REQUEST_METHODS[request]
     if isinstance(chosen, str):
-        name, method = chosen, METHODS.get(chosen)()
+        name, method = chosen, build(chosen)
     elif isinstance(chosen, Method):
         known = {METHODS.get(name): name for name in METHODS.names()}
         name, method = known.get(type(chosen), type(chosen).__name__), chosen
@@ -96,7 +96,8 @@ def expect_remote(settings: ForgetSettings) -> None:
 
 
 def _expect_fit(settings: ForgetSettings, method: Method, name: str) -> None:
-    """Raise where a method shows partners more, or aims less deep, than was asked for."""
+    """Raise where a method shows partners more, or aims less deep, than it says or was asked."""
+    expect_visibility(method, name)
     visibility, depth = settings.visibility, settings.depth
     if visibility not in (None, method.visibility):
         tells = f": it tells the partners {method.tells_partners}" if visibility == "hidden" else ""

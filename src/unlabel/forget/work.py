@@ -250,6 +250,10 @@ class Work:
 
     def move(self, rows: Tensor, objective: Objective, *, mode: Mode, table: str) -> Tensor:
         """Take one joint step."""
+        if not len(rows):
+            drawn = "; add `public` to the rows of its `disclosure`, else no samples are drawn"
+            reason = "" if self.method.draws_samples else drawn
+            raise ForgetError(f"Method '{self.name}' takes a step on no rows{reason}.")
         return self.active.move(rows, self.next_step(), objective, mode=mode, table=table)
 
     def move_samples(self, objective: Objective) -> Tensor:

@@ -83,7 +83,7 @@ def undertrained(history: Sequence[Epoch], settings: TrainSettings, steps: int) 
         return ""
     count = len(history)
     epochs = max(2 * count, math.ceil(FEW_STEPS * count / max(1, steps)))
-    longer = f"Train longer (`epochs: {epochs}`), or raise `lr` (now {settings.lr:g})."
+    longer = f"Train longer (with `epochs` at {epochs}), or raise `lr` (now {settings.lr:g})."
     if _still_falls(quarters):
         return (
             f"The model is probably undertrained: its losses still fell near the end of its "
