@@ -302,7 +302,7 @@ def test_errors_speak_of_arguments_in_python_and_of_flags_at_a_terminal(tmp_path
         fed.forget(labels=["boat"], settings=deep)
     words = ("--label", "boat", "--method", "renormalise", "--deepen")
     said = unlabel("forget", tmp_path / "run", *words).sentence
-    assert said.endswith("or add --allow-disclosure.")
+    assert said.endswith("or add --allow-disclosure if they may know.")
     assert in_python(said) == str(error.value)
     # What has no counterpart stays what it is.
     start = "start it with `unlabel party start KIT --data TABLE`."

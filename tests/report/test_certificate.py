@@ -554,7 +554,7 @@ def test_a_run_that_was_certified_can_be_resumed_and_replaced(run: Path) -> None
     plain = read_run_folder(run)
     assert unlabel("certificate", run).code == 0
     expect_same(plain, read_run_folder(run), run)
-    expect_usable(run, overwrite=True)
+    expect_usable(run, overwrite="forgotten")
 
 
 def test_a_certificate_without_an_annex_leaves_none_of_an_earlier_one(

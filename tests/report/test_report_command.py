@@ -113,7 +113,7 @@ def test_a_run_that_forgot_gets_its_page(tmp_path: Path) -> None:
     # A run with a report can be replaced like any other.
     (run / "active" / "audit.json").unlink()
     overwrite = ("train", "--data", "digits", "--model", "mlp", "--epochs", "1", "--out", run)
-    assert unlabel(*overwrite, "--overwrite").code == 0
+    assert unlabel(*overwrite, "--overwrite", "--discard-forgotten").code == 0
 
 
 def test_the_page_may_go_elsewhere_and_says_when_ledgers_cannot_be_read(tmp_path: Path) -> None:
