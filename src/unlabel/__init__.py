@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         Status,
         Work,
     )
+    from unlabel.forget.copies import Copy
+    from unlabel.forget.deferred import Deferred
     from unlabel.party import LedgerEntry
     from unlabel.remote.connect import RemoteFederation
     from unlabel.report.annex import make_auditor_keys
@@ -68,7 +70,8 @@ if TYPE_CHECKING:
 logging.getLogger("unlabel").addHandler(logging.NullHandler())
 
 __all__ = ["AuditFacts", "AuditSettings", "CertificateError", "Certified", "Change"]
-__all__ += ["CheckpointError", "Checks", "DataError", "DefendSettings", "Epoch", "Evaluation"]
+__all__ += ["CheckpointError", "Checks", "Copy", "DataError", "DefendSettings", "Deferred"]
+__all__ += ["Epoch", "Evaluation"]
 __all__ += ["Federation", "Finding", "ForgetDiverged", "ForgetError", "ForgetSettings"]
 __all__ += ["LedgerEntry", "Measurement", "ModelError", "ModelSettings", "MonitorSettings"]
 __all__ += ["Outcome", "PartyLost", "PartyRefused", "PartyStatus", "PartySuspected", "Policy"]
@@ -86,6 +89,8 @@ _MODULES = {
     "Policy RunConfig TrainSettings",
     "unlabel.federation": "Federation",
     "unlabel.forget": "Change Outcome PartyStatus Result Slot Status Work",
+    "unlabel.forget.copies": "Copy",
+    "unlabel.forget.deferred": "Deferred",
     "unlabel.party": "LedgerEntry",
     "unlabel.remote.connect": "RemoteFederation",
     "unlabel.report.annex": "make_auditor_keys",

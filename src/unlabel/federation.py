@@ -256,9 +256,9 @@ class Federation:
             defend=defend or DefendSettings(),
         )
         holdings = load_holdings(config.under(Path.cwd()), given=tables)
-        federation = cls.of(holdings, folder, encoded=encoded, record=record, overwrite=overwrite)
-        federation.keep_tables(tables)
-        return federation
+        return cls.of(
+            holdings, folder, encoded=encoded, record=record, overwrite=overwrite, tables=tables
+        )
 
     @classmethod
     def create(
@@ -291,10 +291,12 @@ class Federation:
         record: bool = False,
         overwrite: Overwrite = False,
         before: Update | None = None,
+        tables: Mapping[str, InMemoryTable] | None = None,
     ) -> Federation:
         """Build the parties of a run from what each of them holds, and begin its folder.
 
         before  what was forgotten in the run that this one replaces
+        tables  from Python, to be kept in the parties' own subfolders
         """
         place = TemporaryFolder() if folder is None else Path(folder)
         path = place.path if isinstance(place, TemporaryFolder) else place
@@ -308,6 +310,9 @@ class Federation:
         for name, encoding in holdings.encodings.items():
             encoding.store(path / name)
         holdings.bind(path / ACTIVE, before)
+        if tables:
+            kept = keep_tables(federation.config, tables, path)
+            federation._keep_config(active=kept.active, passive=kept.passive)
         return federation
 
     @classmethod
@@ -940,11 +945,6 @@ class Federation:
         return certified
 
     # Settings
-
-    def keep_tables(self, tables: Mapping[str, InMemoryTable]) -> None:
-        """Keep tables from Python in the parties' own subfolders of the run."""
-        kept = keep_tables(self.config, tables, self.folder)
-        self._keep_config(active=kept.active, passive=kept.passive)
 
     def _keep_config(self, **changes: Any) -> None:
         """Change the configuration, here and in the run's folder."""

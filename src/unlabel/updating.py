@@ -52,9 +52,7 @@ def update(
     holdings = load_holdings(config, given=given, watch=watch, update=kept_back)
     deferred = [each.request for each in deferred_in(folder / ACTIVE)]
     with draft_of(folder) as draft:
-        federation = federation_class.of(holdings, draft, before=kept_back)
-        if given:
-            federation.keep_tables(given)
+        federation = federation_class.of(holdings, draft, before=kept_back, tables=given)
         carry_over(folder, draft, holdings.config.party_names())
         federation.first_version = newest + 1
         rows = tuple((holdings.labels < 0).nonzero()[:, 0].tolist())
