@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from unlabel.cli.output import Json, print_json, print_result, print_table, say
+from unlabel.cli.output import Json, print_json, print_result, print_table, results, say
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.files import RUN_FILE
 
@@ -80,7 +81,8 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
         attested = f"attested at {purge['at']}" if purge else "-"
         rows.append([party, "yes", signed["part"]["weights"]["after"][:12], attested])
     rows += [[party, f"no: {why}", "-", "-"] for party, why in body["not_signed"].items()]
-    print_table(f"Certificate of request {body['request']}", rows, body["words"])
+    print_table(f"Certificate of request {body['request']}", rows)
+    results.print(Text(body["words"]), soft_wrap=True)
     say(f"Wrote {issued.path}.")
     annex = f"Wrote {issued.annex}, for the auditor alone."
     say(annex if issued.annex is not None else "There is no annex: no --auditor-key was given.")

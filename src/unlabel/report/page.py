@@ -52,6 +52,7 @@ def page(
         terms=describe(verdict.visibility, verdict.depth, verdict.guarantee),
         visibility=CARRIED_OUT[verdict.visibility],
         bound=bound(verdict),
+        effects=wording.effects(verdict, purged or {}),
         findings=findings(verdict),
         sections=drawn,
         sign=sign,
