@@ -11,6 +11,7 @@ from rich.text import Text
 from unlabel.cli.output import Json, print_json, print_result, print_table, results, say
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.files import RUN_FILE
+from unlabel.signing import COMPARE, fingerprints
 
 if TYPE_CHECKING:
     from unlabel.report.service import Certified
@@ -88,8 +89,8 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
     say(annex if issued.annex is not None else "There is no annex: no --auditor-key was given.")
     if met:
         say(
-            f"Trusted on first use, in {target.folder / RUN_FILE}: {', '.join(met)}. Compare "
-            f"the keys with their owners once."
+            f"Trusted on first use, in {target.folder / RUN_FILE}: "
+            f"{fingerprints(issued.newly_trusted)}. {COMPARE}"
         )
 
 

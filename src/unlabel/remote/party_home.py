@@ -55,6 +55,7 @@ class PartyHome:
 
 def open_party(kit: Kit, table: Path) -> PartyHome:
     """Build the passive party of a kit over its table."""
+    kit.use_signing_key()
     config = kit.run_config(table)
     encoding = settled_encoding(kit.home)
     rows = read_words(config, kit.name, read_passive(config.passive[0], table, encoding))

@@ -21,7 +21,7 @@ from unlabel.report.attestations import gather
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
 from unlabel.report.wording import EFFECTS, headline, meaning, not_meant, with_noise
-from unlabel.signing import Signer, canonical
+from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import NOT_AUDITED, PEOPLE_NOT_AUDITED, Visibility, effects
 
 if TYPE_CHECKING:
@@ -131,9 +131,9 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
     for party, key in keys.items():
         if party in trust and trust[party] != key:
             raise RunError(
-                f"Party '{party}' signed with key {key[:16]}.. but `trust` names "
-                f"{trust[party][:16]}.. as its key; ask its owner, and change `trust.{party}` in "
-                f"run.yaml only if the owner says that the key was renewed."
+                f"Party '{party}' signed with key {fingerprint(key)}, but the one that is trusted "
+                f"is {fingerprint(trust[party])}; ask its owner by another way. Only where that "
+                f"key was renewed change `trust.{party}` in run.yaml, or make new kits."
             )
 
 
