@@ -163,10 +163,13 @@ CHANGED_BY_NOISE = (
 )
 #: CHANGED and what is left in the models, while a request is not in force.
 NOT_CHANGED = {
-    "staged": "Nothing yet: the new model is not in use. If it is committed:",
+    "staged": "Nothing yet: the new model is not in use. With a commit:",
     "rolled-back": "Nothing: the new model was dropped.",
 }
-NOT_CHANGED_LEFT = "In the models in use: all that they learnt of it, as before the request."
+NOT_CHANGED_LEFT = {
+    "staged": "In the models in use: all that they learnt of it. With a commit:",
+    "rolled-back": "In the models in use: all that they learnt of it, as before the request.",
+}
 #: What is left in the models; None where there was no audit.
 LEFT: dict[str | None, str] = {
     None: "In the models: how much they still know of it is not known.",
@@ -221,11 +224,11 @@ def effects(
         deleted.append(KEPT.format(kept=kept))
     changed = CHANGED_BY_NOISE if visibility == "hidden" and noise else CHANGED[visibility]
     before = (NOT_CHANGED[state],) if state in NOT_CHANGED else ()
+    before_left = (NOT_CHANGED_LEFT[state],) if state in NOT_CHANGED_LEFT else ()
     left = LEFT_OF_PEOPLE if people else LEFT[depth]
-    if state == "rolled-back":
-        left = NOT_CHANGED_LEFT
+    after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
     return {
         "deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),
-        "changed": before if state == "rolled-back" else (*before, changed),
-        "remains": (left, IN_TABLE, ON_PURPOSE, OUT_OF_REACH),
+        "changed": (*before, *after),
+        "remains": (*before_left, *after_left, IN_TABLE, ON_PURPOSE, OUT_OF_REACH),
     }

@@ -124,6 +124,7 @@ def test_not_forgotten_reads_as_a_failure_whatever_was_demanded(demanded: Any) -
 def test_a_request_that_is_not_in_force_has_changed_nothing() -> None:
     staged = on_page(page(replace(verdicts.top_only(), state="staged"), dict.fromkeys(PARTIES)))
     assert staged[1].startswith("Changed: Nothing yet: the new model is not in use.")
+    assert staged[2].startswith("Remains: In the models in use: all that they learnt of it.")
     dropped = on_page(page(replace(verdicts.top_only(), state="rolled-back"), PURGES))
     assert dropped[1] == "Changed: Nothing: the new model was dropped."
     assert "all that they learnt of it" in dropped[2]

@@ -233,7 +233,6 @@ def _assembled(
     kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
 ) -> RemoteFederation:
     assert config.active is not None
-    kit.use_signing_key()
     rows = read_active(config.active, encoding=settled_encoding(kit.home))
     rows = read_words(config, ACTIVE, rows)
     with longer_calls(job_client.transport):
@@ -250,6 +249,7 @@ def _assembled(
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, place_of(holdings.config.train), folder=kit.home)
     keep_unsettled(rows.encoding, kit.home)
+    kit.use_signing_key()
     if kept is None or kept.trust != config.trust:
         write_config(kit.run, holdings.config if kept is None else replace(kept, trust=trust))
     return RemoteFederation(holdings, active, kit, job_client, alignment, watch)

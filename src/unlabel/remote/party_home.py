@@ -55,7 +55,6 @@ class PartyHome:
 
 def open_party(kit: Kit, table: Path) -> PartyHome:
     """Build the passive party of a kit over its table."""
-    kit.use_signing_key()
     config = kit.run_config(table)
     encoding = settled_encoding(kit.home)
     rows = read_words(config, kit.name, read_passive(config.passive[0], table, encoding))
@@ -79,6 +78,7 @@ def open_party(kit: Kit, table: Path) -> PartyHome:
             agreement=kit.digest,
         )
     keep_unsettled(rows.encoding, kit.home)
+    kit.use_signing_key()
     return PartyHome(party, people, stats, tuple(rows.notes()))
 
 
