@@ -209,7 +209,7 @@ def effects(
     state: str = "committed",
     purges: Mapping[str, str | None] | None = None,
 ) -> dict[str, tuple[str, ...]]:
-    """Return what a request deleted, what it changed, and what remains and where, in sentences.
+    """Return what a request deleted, changed and left where: sentences, by their heading.
 
     depth   that an audit found, None where there was none
     people  whether it is known to be about the labels of people
@@ -228,7 +228,7 @@ def effects(
     left = LEFT_OF_PEOPLE if people else LEFT[depth]
     after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
     return {
-        "deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),
-        "changed": (*before, *after),
-        "remains": (*before_left, *after_left, IN_TABLE, ON_PURPOSE, OUT_OF_REACH),
+        "Deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),
+        "Changed": (*before, *after),
+        "Remains": (*before_left, *after_left, IN_TABLE, ON_PURPOSE, OUT_OF_REACH),
     }

@@ -18,7 +18,7 @@ from unlabel import Federation, terms
 from unlabel.forget import ForgetSettings
 from unlabel.report.certificate import statement
 from unlabel.report.page import page
-from unlabel.report.wording import EFFECTS, FORBIDDEN
+from unlabel.report.wording import FORBIDDEN
 from unlabel.terms import DEPTHS, VISIBILITIES, effects
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -59,7 +59,7 @@ def test_page_and_certificate_say_the_same_three_things(visibility: Any, depth: 
         words = statement(depth, visibility, verdict, purges=PURGES)["words"]
         parts = on_page(page(verdict, PURGES))
         assert words.splitlines()[1:] == parts
-        assert [part.split(": ")[0] for part in parts] == list(EFFECTS.values())
+        assert [part.split(": ")[0] for part in parts] == ["Deleted", "Changed", "Remains"]
         assert all(len(part.split(": ", 1)[1]) > 40 for part in parts)
         assert [word for word in FORBIDDEN if word in words.lower()] == []
         assert "delet" not in of_label(words)
@@ -74,7 +74,7 @@ def test_the_word_is_found_where_it_is_said_of_a_label() -> None:
 def test_what_remains_follows_from_the_depth_and_is_named_with_its_place(
     visibility: Any, depth: Any
 ) -> None:
-    remains = effects(depth, visibility)["remains"]
+    remains = effects(depth, visibility)["Remains"]
     places = ("models", "own table", "ledgers", "backups")
     assert all(
         place in sentence or depth == "answers"
@@ -82,15 +82,15 @@ def test_what_remains_follows_from_the_depth_and_is_named_with_its_place(
     )
     in_top, in_bottoms = "top model" in remains[0], "bottom models" in remains[0]
     assert (in_top, in_bottoms) == (depth == "answers", depth in ("answers", "top"))
-    assert len({effects(each, visibility)["remains"] for each in [None, *REACHABLE]}) == 5
+    assert len({effects(each, visibility)["Remains"] for each in [None, *REACHABLE]}) == 5
 
 
 def test_a_hidden_request_changed_no_partners_model_unless_there_was_noise() -> None:
-    assert "No partner's model was changed" in effects("top", "hidden")["changed"][0]
+    assert "No partner's model was changed" in effects("top", "hidden")["Changed"][0]
     for depth in REACHABLE:
         for changed in (effects(depth, "hidden", noise=True), effects(depth, "open")):
-            assert "No partner's model" not in changed["changed"][0]
-            assert "bottom models" in changed["changed"][0]
+            assert "No partner's model" not in changed["Changed"][0]
+            assert "bottom models" in changed["Changed"][0]
     # Where no audit says so, it is not known whether there was noise.
     assert "No partner's model" not in statement("top", "hidden")["words"]
     assert "No partner's model" in statement("top", "hidden", verdicts.top_only())["words"]
@@ -99,7 +99,7 @@ def test_a_hidden_request_changed_no_partners_model_unless_there_was_noise() -> 
 
 def test_weights_are_gone_only_where_their_party_says_so() -> None:
     def deleted(**purges: str | None) -> tuple[str, ...]:
-        return effects("top", "hidden", purges=purges)["deleted"]
+        return effects("top", "hidden", purges=purges)["Deleted"]
 
     assert deleted() == (terms.PURGE_UNKNOWN,)
     assert deleted(a=None, b=None) == (terms.UNPURGED.format(kept="a, b"),)
@@ -146,6 +146,11 @@ def test_a_real_report_and_its_certificate_agree_before_and_after_a_purge(
         parts.append(stated.splitlines()[1])
     assert parts[0] == f"Deleted: {terms.UNPURGED.format(kept=', '.join(PARTIES))}"
     assert parts[1] == f"Deleted: {terms.PURGED.format(removed=', '.join(PARTIES))}"
+    # A party that does not sign attests nothing, whatever it did.
+    (run / PARTIES[2] / "secrets" / "signing.key").write_text("no key")
+    words = certify(run)["certificate"]["words"]
+    assert terms.KEPT.format(kept=PARTIES[2]) in words
+    assert terms.PURGED.format(removed=", ".join(PARTIES[:2])) in words
 
 
 @pytest.mark.parametrize("secret", [False, True])

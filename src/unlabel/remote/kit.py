@@ -124,19 +124,14 @@ class Kit:
         pinned, path = self.agreement.trust.get(self.name), self.folder / SIGNING_KEY
         if pinned is None:
             return
-        if not path.is_file():
+        # A signer would make a key in place of one that is missing.
+        if not path.is_file() or Signer(self.folder).public != pinned:
             raise RunError(
-                f"There is no signing key '{path}', which should have the fingerprint "
-                f"{fingerprint(pinned)}; put it there.",
+                f"Expected the signing key '{path}' to be the one that the agreement names for "
+                f"'{self.name}', of fingerprint {fingerprint(pinned)}; put that one there.",
                 code="wrong-key",
             )
         expect_private(path)
-        if (public := Signer(self.folder).public) != pinned:
-            raise RunError(
-                f"Signing key '{path}' has the fingerprint {fingerprint(public)}, but the "
-                f"agreement names {fingerprint(pinned)} for '{self.name}'; put that one back.",
-                code="wrong-key",
-            )
 
     def use_signing_key(self) -> None:
         """Have the party sign with the key that the agreement names, if it names any.

@@ -20,7 +20,7 @@ from unlabel.report.annex import seal
 from unlabel.report.attestations import gather
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
-from unlabel.report.wording import EFFECTS, headline, meaning, not_meant, with_noise
+from unlabel.report.wording import headline, meaning, not_meant, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import NOT_AUDITED, PEOPLE_NOT_AUDITED, Visibility, effects
 
@@ -82,6 +82,8 @@ def issue(
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
     secret = is_secret(line.note)
+    purges = {party: (each["part"]["purge"] or {}).get("at") for party, each in parts.items()}
+    purges |= dict.fromkeys(missing)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
@@ -95,7 +97,7 @@ def issue(
             audit,
             # Of a secret request the partners are not told whether it is about people.
             people="people" in line.note and not secret,
-            purges=purges_in(parts, missing),
+            purges=purges,
         ),
         "parties": parts,
         "not_signed": missing,
@@ -159,18 +161,9 @@ def statement(
         words += not_meant(depth, measures)
     noise = audit is None or with_noise(audit)
     parts = effects(depth, visibility, people=people, noise=noise, purges=purges)
-    lines = [" ".join(words), *(f"{EFFECTS[each]}: {' '.join(parts[each])}" for each in parts)]
+    lines = [" ".join(words), *(f"{name}: {' '.join(parts[name])}" for name in parts)]
     guarantee = None if depth is None else "measured"
     return {"depth": depth, "guarantee": guarantee, "words": "\n".join(lines)}
-
-
-def purges_in(
-    parts: Mapping[str, Mapping[str, Any]], missing: Mapping[str, str]
-) -> dict[str, str | None]:
-    """Return when each party attests a purge, None where it does not or did not sign."""
-    signed = {party: each["part"]["purge"] for party, each in parts.items()}
-    times = {party: None if purge is None else str(purge["at"]) for party, purge in signed.items()}
-    return {**times, **dict.fromkeys(missing)}
 
 
 def first_day(at: str, received: date | None) -> date:

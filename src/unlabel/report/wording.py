@@ -17,9 +17,6 @@ from unlabel.data import ACTIVE
 
 FORBIDDEN = ("erased", "compliant", "anonymous", "equivalent to retraining")
 
-#: The three parts of what a request did, as headings; `terms.effects` has the sentences.
-EFFECTS = {"deleted": "Deleted", "changed": "Changed", "remains": "Remains"}
-
 #: The models that figures are given for, as people call them.
 MODEL_NAMES = {
     "original": "Before",
@@ -145,20 +142,6 @@ def row_deletion(verdict: Verdict) -> str:
     """Return the honest sentence about a hidden request under a linear top, or nothing."""
     linear, silent = verdict.facts.top == "linear", not with_noise(verdict)
     return ROW_DELETION if verdict.visibility == "hidden" and linear and silent else ""
-
-
-def effects(
-    verdict: Verdict, purges: Mapping[str, str | None]
-) -> list[tuple[str, tuple[str, ...]]]:
-    """Return what a request deleted, changed and left, each under its heading."""
-    parts = terms.effects(
-        verdict.depth,
-        verdict.visibility,
-        noise=with_noise(verdict),
-        state=verdict.state,
-        purges=purges,
-    )
-    return [(EFFECTS[part], sentences) for part, sentences in parts.items()]
 
 
 def purges(times: Mapping[str, str | None]) -> list[str]:
