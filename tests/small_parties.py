@@ -21,7 +21,7 @@ from unlabel.remote import connect, rules
 from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
 from unlabel.remote.kit import AGREEMENT, PARTY, ROOT, Kit
 from unlabel.remote.party_home import PartyHome, open_party
-from unlabel.remote.provision import AUTHORITY, AUTHORITY_KEY, provision
+from unlabel.remote.provision import AUTHORITY, AUTHORITY_KEY, agreement_with_keys, provision
 from unlabel.wire import LocalTransport, Message
 
 DAYS = 30
@@ -71,7 +71,7 @@ def provisioned(folder: Path, text: str, *, seed: int | None = None) -> dict[str
 def make_kits(folder: Path, text: str = FEDERATION) -> Authority:
     """Write what `Kit` reads and the authority, as of `NOW`, where there is no engine."""
     settings = settings_of(folder, text)
-    agreement = settings.agreement()
+    agreement = agreement_with_keys(settings, folder)
     authority = Authority.make(agreement.name, NOW)
     for name, party in settings.party_files(agreement_digest(agreement)).items():
         kit = folder / name

@@ -11,11 +11,12 @@ a bare machine that trains has no need of it.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unlabel.errors import CheckpointError, RunError
-from unlabel.files import write_atomically
+from unlabel.files import sha256, write_atomically
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 KEY = Path("secrets") / "signing.key"
 #: Characters of a public key and of a signature, in hexadecimal.
 PUBLIC, SIGNATURE = 64, 128
+#: Characters of a fingerprint and of each of its groups: 128 bits, as nobody reads out more.
+FINGERPRINT, GROUP = 32, 4
+COMPARE = "Compare the fingerprints with their owners by another way, such as the telephone."
 #: Points of order 1, 2, 4 and 8, without the sign of x: as a public key, each of them fits
 #: signatures that nobody had to make, under one text in eight or under any.
 WEAK = {
@@ -64,6 +68,21 @@ class Signer:
     def sign(self, data: bytes) -> str:
         """Return the signature of some bytes, in hexadecimal."""
         return self._key.sign(data).hex()
+
+
+def fingerprint(public: str) -> str:
+    """Return the first half of the SHA-256 of a public key, in groups to be read aloud.
+
+    >>> fingerprint("00" * 32)
+    '6668 7aad f862 bd77 6c8f c18b 8e9f 8e20'
+    """
+    digits = sha256(bytes.fromhex(public))[:FINGERPRINT]
+    return " ".join(digits[at : at + GROUP] for at in range(0, FINGERPRINT, GROUP))
+
+
+def fingerprints(keys: Mapping[str, str]) -> str:
+    """Return the fingerprint of every party's public key, in a list."""
+    return "; ".join(f"{party} {fingerprint(key)}" for party, key in keys.items())
 
 
 def is_signed(public: str, data: bytes, signature: str) -> bool:

@@ -8,6 +8,7 @@ the report, in the certificate and in the docs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, get_args
 
 Visibility = Literal["hidden", "open"]
@@ -70,8 +71,8 @@ OWN_HEADLINES = {
     "top": "Forgotten in the answers and in the label holder's top model",
 }
 MEANINGS = {
-    "none": "Even the answers of the model still show it or the samples it was learnt from, or the "
-    "model has lost too much else.",
+    "none": "The request failed: even the answers of the model still show it or the samples it was "
+    "learnt from, or the model has lost too much else.",
     "answers": "The model's answers look like those of a model that never learnt it. That is as "
     "far as it goes: hiding an answer achieves the same.",
     "top": "The answers look like those of a model that never learnt it, and the scores behind "
@@ -129,3 +130,105 @@ CARRIED_OUT: dict[Visibility, str] = {
     "open": "The partners took part in the forgetting, and nothing was done to keep what was "
     "forgotten from them.",
 }
+
+# What a request did to what, in three parts. To hide a label, or to change a model, is not to
+# delete the label: that word is for files that a party attests it removed.
+
+NOT_AUDITED = "No audit of this request was made, so nothing is stated about how deep it went."
+PEOPLE_NOT_AUDITED = (
+    "This request was about the labels of people. There is no audit of such requests, so nothing "
+    "is stated about how deep it went."
+)
+#: Of what was deleted: who attests a purge, and who does not.
+PURGE_UNKNOWN = "Whether any party removed its weights from before the request is not known."
+UNPURGED = (
+    "Nothing, by the request itself. Weights from before it are removed by `unlabel purge` alone, "
+    "and none is attested by {kept}."
+)
+PURGED = (
+    "Of the label itself, nothing. Weights from before the request were removed by {removed}: each "
+    "attests its own, and nobody else has checked it."
+)
+KEPT = "No removal is attested by {kept}, who may still have them."
+CHANGED: dict[Visibility, str] = {
+    "hidden": "The model was changed, not deleted: the label holder's top model alone. No "
+    "partner's model was changed, nor what it knows of the label.",
+    "open": "The model was changed, not deleted: the label holder's top model, and the bottom "
+    "models as far as the method reaches them.",
+}
+#: CHANGED of a hidden request that was sent with noise, or of which that is not known.
+CHANGED_BY_NOISE = (
+    "The model was changed, not deleted: the label holder's top model, and where the request was "
+    "sent with noise the bottom models too."
+)
+#: CHANGED and what is left in the models, while a request is not in force.
+NOT_CHANGED = {
+    "staged": "Nothing yet: the new model is not in use. With a commit:",
+    "rolled-back": "Nothing: the new model was dropped.",
+}
+NOT_CHANGED_LEFT = {
+    "staged": "In the models in use: all that they learnt of it. With a commit:",
+    "rolled-back": "In the models in use: all that they learnt of it, as before the request.",
+}
+#: What is left in the models; None where there was no audit.
+LEFT: dict[str | None, str] = {
+    None: "In the models: how much they still know of it is not known.",
+    "none": "In the models: it is still there, or the rest was damaged. The request failed, and "
+    "what was asked for was not done.",
+    "answers": "In the label holder's top model and in the bottom models at every party with "
+    "features: what they learnt of it. Only the answers no longer show it.",
+    "top": "In the bottom models at every party with features: what they learnt of it; the tests "
+    "do not show that they lost it.",
+    "bottoms": "In the models: nothing that our tests found, which does not prove that nothing is "
+    "there.",
+}
+LEFT_OF_PEOPLE = (
+    "In the models: an attack may still tell that these people were trained on, and no audit has "
+    "tried it."
+)
+IN_TABLE = (
+    "In the label holder's own table: the labels themselves, until its owner clears them. After a "
+    "purge the run works without these cells; `unlabel purge --table-out FILE` writes the table "
+    "without them, and `unlabel status --copies` lists copies."
+)
+ON_PURPOSE = (
+    "Kept on purpose, as evidence: the parties' ledgers, the certificate, a sealed annex, and at "
+    "the label holder the key of the commitment with what was asked."
+)
+OUT_OF_REACH = "Out of its knowledge: backups, exports, and answers that were already given."
+#: After a commit, at the terminal.
+COMMITTED = "The model was changed and nothing was deleted: old weights are still on disk."
+
+
+def effects(
+    depth: str | None,
+    visibility: Visibility,
+    *,
+    people: bool = False,
+    noise: bool = False,
+    state: str = "committed",
+    purges: Mapping[str, str | None] | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """Return what a request deleted, changed and left where: sentences, by their heading.
+
+    depth   that an audit found, None where there was none
+    people  whether it is known to be about the labels of people
+    noise   whether a hidden request was sent with noise, or may have been
+    state   staged, committed or rolled-back
+    purges  party -> when it attests a purge, or None; empty where that is not known
+    """
+    removed = ", ".join(party for party, at in (purges or {}).items() if at)
+    kept = ", ".join(party for party, at in (purges or {}).items() if not at)
+    deleted = [(PURGED if removed else UNPURGED).format(removed=removed, kept=kept)]
+    if removed and kept:
+        deleted.append(KEPT.format(kept=kept))
+    changed = CHANGED_BY_NOISE if visibility == "hidden" and noise else CHANGED[visibility]
+    before = (NOT_CHANGED[state],) if state in NOT_CHANGED else ()
+    before_left = (NOT_CHANGED_LEFT[state],) if state in NOT_CHANGED_LEFT else ()
+    left = LEFT_OF_PEOPLE if people else LEFT[depth]
+    after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
+    return {
+        "Deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),
+        "Changed": (*before, *after),
+        "Remains": (*before_left, *after_left, IN_TABLE, ON_PURPOSE, OUT_OF_REACH),
+    }

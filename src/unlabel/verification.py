@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unlabel.config import check_trust
-from unlabel.config.loader import read_run, read_run_folder, read_yaml
+from unlabel.config.loader import read_agreement, read_run, read_run_folder, read_yaml
 from unlabel.errors import DataError, SettingsError
 from unlabel.report import verify as checking
 from unlabel.report.annex import read_annex_key
@@ -27,7 +27,8 @@ def verify(
     run        folder of the run, to look at ledgers and weights
     annex      the sealed annex; the one beside the certificate if there is any
     annex_key  the auditor's private key, to open the annex
-    trust      the parties' public keys by name, or a YAML file with them; the run's own by default
+    trust      the parties' public keys by name, or a YAML file with them, such as a kit's
+               agreement.yaml; the run's own by default
     """
     path = certificate.path if isinstance(certificate, Certified) else Path(certificate)
     folder = None if run is None else Path(run)
@@ -73,7 +74,9 @@ def _parties(trust: str | Path | Mapping[str, str] | None, run: Path | None) -> 
         parties |= set(read_run_folder(run).party_names())
     if isinstance(trust, str | Path):
         raw = read_yaml(Path(trust))
-        if isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
+        if isinstance(raw, dict) and isinstance(raw.get("parties"), list):
+            parties |= set(read_agreement(Path(trust))[0].parties)  # of a kit
+        elif isinstance(raw, dict) and "trust" in raw and len(raw) > 1:
             parties |= set(read_run(Path(trust)).party_names())
     return parties
 

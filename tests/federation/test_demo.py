@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from unlabel.data import ACTIVE
-from unlabel.remote.kit import Kit
 from unlabel.signing import Signer
 
 #: What the issue allows, and a share for a machine that does other things too.
@@ -58,12 +57,12 @@ def test_the_demonstration_ends_in_a_certificate_of_all_three(tmp_path: Path) ->
     certificate = json.loads((tmp_path / found["certificate"]).read_bytes())["certificate"]
     kits = tmp_path / "demo" / "kits"
     for name in found["signed"]:
-        assert trust[name] == Signer(Kit.read(kits / name).home).public
+        assert trust[name] == Signer(kits / name).public
         assert certificate["parties"][name]["key"] == trust[name]
     said = (tmp_path / "said").read_text()
     for verb in ("init", "party start", "train", "forget", "audit", "commit", "purge", "verify"):
         assert f"{verb} " in "".join(line for line in said.splitlines(True) if line[:2] == "$ ")
-    assert "Every key is the trusted one." in said
+    assert "Every key is the trusted one, by fingerprint: active " in said
     assert sum(found["steps"].values()) < found["seconds"]
     assert still_running(tmp_path) == []
 

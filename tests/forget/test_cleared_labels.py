@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -188,7 +189,7 @@ def sent_by(federation: Federation, label: str) -> list[tuple[str, bytes]]:
     messages: list[tuple[str, bytes]] = []
 
     class Listening(Recorder):
-        def exchange(self, requests: dict[str, Message]) -> dict[str, Message]:
+        def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
             messages.extend((party, encode(message)) for party, message in requests.items())
             return super().exchange(requests)
 
@@ -386,7 +387,7 @@ def test_a_person_can_wait_for_the_next_full_training_and_shows_nothing_until_th
     sent: list[Message] = []
     plain = LocalTransport.exchange
 
-    def exchange(self: LocalTransport, requests: dict[str, Message]) -> dict[str, Message]:
+    def exchange(self: LocalTransport, requests: Mapping[str, Message]) -> dict[str, Message]:
         sent.extend(requests.values())
         return plain(self, requests)
 

@@ -43,7 +43,8 @@ def test_a_request_keeps_the_key_at_home(kits: Path, tmp_path: Path) -> None:
         assert b"PRIVATE" not in (tmp_path / sent).read_bytes()
     Kit.open(kits / "shop", NOW)  # until the new one is in place, the old one holds
     install(shop, tmp_path / "shop.pem")
-    assert keys_in(shop.folder) == waiting
+    assert keys_in(shop.folder) == waiting | keys_in(shop.folder / "secrets")
+    assert keys_in(shop.folder / "secrets") <= old  # what it signs with is kept
     Kit.open(kits / "shop", LATER)
     assert not list(shop.folder.rglob("*.waiting"))
 
@@ -55,7 +56,7 @@ def test_without_a_request_the_keys_are_made_by_the_authority(kits: Path, tmp_pa
     assert set(made.keys) == {"localhost", "lead@active.unlabel"}
     assert (tmp_path / "active.pem").stat().st_mode & 0o077 == 0
     install(active, tmp_path / "active.pem")
-    assert not keys_in(active.folder) & old
+    assert keys_in(active.folder) & old == keys_in(active.folder / "secrets") != set()
     Kit.open(kits / "active", LATER)
     with pytest.raises(RunError, match="ended on"):
         Kit.open(kits / "active", LATER + datetime.timedelta(days=9, hours=1))

@@ -368,7 +368,7 @@ def test_the_level_is_said_in_plain_words_and_four_things_are_never_said(
     assert body["depth"] == depth
     text = json.dumps(body).lower()
     assert not [word for word in FORBIDDEN if word in text]
-    assert statement(depth)["words"] != statement(None)["words"]
+    assert statement(depth, "open")["words"] != statement(None, "open")["words"]
     assert "below" not in text  # a certificate has no figures
 
 
@@ -389,7 +389,7 @@ def test_a_comparison_with_retrained_models_is_certified_only_where_there_was_on
     assert claim in words
     assert without not in words
     # Of an audit whose figures are gone neither is known.
-    words = statement(depth)["words"]
+    words = statement(depth, "open")["words"]
     assert claim not in words
     assert without not in words
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
-from unlabel.cli.output import Json, print_json, print_result, print_table, say
+from unlabel.cli.output import Json, print_json, print_result, print_table, results, say
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.files import RUN_FILE
+from unlabel.signing import COMPARE, fingerprints
 
 if TYPE_CHECKING:
     from unlabel.report.service import Certified
@@ -80,14 +82,15 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
         attested = f"attested at {purge['at']}" if purge else "-"
         rows.append([party, "yes", signed["part"]["weights"]["after"][:12], attested])
     rows += [[party, f"no: {why}", "-", "-"] for party, why in body["not_signed"].items()]
-    print_table(f"Certificate of request {body['request']}", rows, body["words"])
+    print_table(f"Certificate of request {body['request']}", rows)
+    results.print(Text(body["words"]), soft_wrap=True)
     say(f"Wrote {issued.path}.")
     annex = f"Wrote {issued.annex}, for the auditor alone."
     say(annex if issued.annex is not None else "There is no annex: no --auditor-key was given.")
     if met:
         say(
-            f"Trusted on first use, in {target.folder / RUN_FILE}: {', '.join(met)}. Compare "
-            f"the keys with their owners once."
+            f"Trusted on first use, in {target.folder / RUN_FILE}: "
+            f"{fingerprints(issued.newly_trusted)}. {COMPARE}"
         )
 
 

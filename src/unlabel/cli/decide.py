@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import unlabel as ul
+from unlabel import terms
 from unlabel.cli.interrupts import on_interrupt
 from unlabel.cli.output import Json, print_result, say
 from unlabel.cli.target import Kit, Run, Target
@@ -33,7 +34,7 @@ def commit(
     facts = {"request": request, "committed": True, **target.json()}
     print_result(facts, f"Committed request {request}.", json=json)
     if not json:
-        say(f"Old weights are still on disk. Next: unlabel purge {target}")
+        say(f"{terms.COMMITTED} Next: unlabel purge {target}")
 
 
 def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> None:

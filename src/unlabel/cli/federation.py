@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,10 +10,16 @@ import typer
 
 from unlabel.cli.federation_demo import demo
 from unlabel.cli.output import Json, print_json, print_result, print_table, say
+from unlabel.signing import COMPARE
 
 app = typer.Typer(help="Set a federation of organisations up.", no_args_is_help=True)
 
 app.command()(demo)
+
+FIRST_USE = (
+    "This kit names no signing keys, as kits of 0.7 and before do not: each key is trusted when "
+    "the first certificate meets it."
+)
 
 KitFolder = Annotated[Path, typer.Argument(metavar="KIT", help="Folder of a party's kit.")]
 
@@ -27,18 +34,25 @@ def init(
     json: Json = False,
 ) -> None:
     """Make a kit for every party, each with its own certificate and key."""
+    from unlabel.config.loader import read_agreement
     from unlabel.data import ACTIVE
+    from unlabel.remote.kit import AGREEMENT
     from unlabel.remote.provision import AUTHORITY, provision
+    from unlabel.signing import fingerprint
 
     kits = provision(file, out, zipped=zipped)
+    trust = read_agreement(kits[AUTHORITY] / AGREEMENT)[0].trust
+    prints = {party: fingerprint(key) for party, key in trust.items()}
     if json:
-        print_json({"kits": {name: str(path) for name, path in kits.items()}})
+        places = {name: str(path) for name, path in kits.items()}
+        print_json({"kits": places, "fingerprints": prints})
         return
     todo = {ACTIVE: "stays here", AUTHORITY: "keep apart from the kits; it certifies parties anew"}
     rows = [["party", "kit", "what to do with it"]]
     for name, path in kits.items():
         rows.append([name, str(path), todo.get(name, f"hand to {name}, over a safe way")])
-    print_table("Kits", rows, "Each kit holds a private key; delete what you have handed over.")
+    print_table("Kits", rows, "Each kit holds private keys; delete what you have handed over.")
+    _print_fingerprints(prints)
 
 
 @app.command()
@@ -66,10 +80,18 @@ def _print_kit(facts: dict[str, Any]) -> None:
         rows.append([name, ", ".join(value) if isinstance(value, list) else str(value)])
     rows += [[name, words] for name, words in facts["rules"].items()]
     print_table(f"Federation {facts['federation']}", rows)
-    if facts["signing_key"] is not None:
-        say(f"Signs with the public key {facts['signing_key']}.")
+    if facts["fingerprints"]:
+        _print_fingerprints(facts["fingerprints"])
+    else:
+        say(FIRST_USE)
+        if facts["signing_key"] is not None:
+            say(f"Signs with the public key {facts['signing_key']}.")
     if facts["problem"] is not None:
         say(f"This kit cannot be used now: {facts['problem']}")
+
+
+def _print_fingerprints(prints: Mapping[str, str]) -> None:
+    print_table("Signing keys", [["party", "fingerprint"], *map(list, prints.items())], COMPARE)
 
 
 @app.command()

@@ -25,7 +25,7 @@ from unlabel.files import write_atomically, writing
 
 FORGOTTEN = "3"
 EPOCHS = 10
-KITS, SETTINGS, KEYS = Path("kits"), "federation.yaml", "keys.yaml"
+KITS, SETTINGS = Path("kits"), "federation.yaml"
 RUN = KITS / "active" / "state" / "run"
 INTERRUPTED = "Interrupted; the parties have stopped, and the same command starts over."
 
@@ -43,7 +43,9 @@ def demo(
     all of them have, train, forget a digit, and sign what they did. Every command is shown before
     it runs.
     """
+    from unlabel.data import ACTIVE
     from unlabel.remote.example import settings, write_tables
+    from unlabel.remote.kit import AGREEMENT
     from unlabel.remote.local_cluster import free_port
     from unlabel.report.service import CERTIFICATE, REPORT
 
@@ -64,7 +66,7 @@ def demo(
         "signed": list(signed["parties"]),
         "report": str(out / RUN / REPORT),
         "certificate": str(out / RUN / CERTIFICATE),
-        "keys": str(out / KEYS),
+        "keys": str(out / KITS / ACTIVE / AGREEMENT),
         "seconds": round(time.monotonic() - began, 1),
         "steps": {name: round(seconds, 1) for name, seconds in shell.seconds.items()},
         "folder": str(out),
@@ -77,13 +79,11 @@ def demo(
 
 def _run_commands(shell: Shell) -> None:
     """Run one command after the other; the parties serve as long as they are needed."""
-    from unlabel.config.loader import dump_yaml
     from unlabel.data import ACTIVE
     from unlabel.remote.example import TABLES, tables_in
-    from unlabel.remote.kit import Kit
+    from unlabel.remote.kit import AGREEMENT
     from unlabel.remote.local_cluster import LocalCluster
     from unlabel.report.service import CERTIFICATE
-    from unlabel.signing import Signer
 
     kits = {name: shell.folder / KITS / name for name in TABLES}
     at_active = ("--federation", KITS / ACTIVE)
@@ -103,10 +103,8 @@ def _run_commands(shell: Shell) -> None:
             shell.run(verb, *at_active)
     shell.say("The parties have stopped; what is left are files.")
     shell.run("report", *at_active)
-    shell.say(f"Each organisation publishes its key (unlabel federation show): {KEYS}.")
-    keys = {name: Signer(Kit.read(kit).home).public for name, kit in kits.items()}
-    write_atomically(shell.folder / KEYS, dump_yaml({"trust": keys}).encode())
-    shell.run("verify", RUN / CERTIFICATE, "--run", RUN, "--trust", KEYS)
+    shell.say("Every kit names all public keys, so each organisation can check the certificate.")
+    shell.run("verify", RUN / CERTIFICATE, "--run", RUN, "--trust", KITS / ACTIVE / AGREEMENT)
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ def _remove_earlier(out: Path) -> None:
 
     if not out.exists():
         return
-    ours = {SETTINGS, KEYS, str(KITS), *TABLES.values()}
+    ours = {SETTINGS, "keys.yaml", str(KITS), *TABLES.values()}
     if not out.is_dir() or {path.name for path in out.iterdir()} - ours:
         raise RunError(f"'{out}' holds something else than a demonstration; choose another --out.")
     for name in TABLES:
@@ -179,7 +177,7 @@ def _page(facts: dict[str, Any], out: Path) -> Group:
     about = Text(
         f"Three organisations had {facts['common']} images in common, and none learned which "
         f"others another has. They trained one model, forgot the digit {FORGOTTEN}, and {signers} "
-        f"signed; the certificate holds under the keys that each of them published."
+        f"signed; the certificate holds under the keys that every kit names."
     )
     where = Text(
         f"{facts['report']}\n    the audit as a page: open it in a browser\n"

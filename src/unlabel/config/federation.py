@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Literal
 
 from unlabel.config.audit import AuditSettings
-from unlabel.config.checks import expect
+from unlabel.config.checks import check_trust, expect
 from unlabel.config.data import ACTIVE, ActiveColumns, TableColumns, check_count, check_name
 from unlabel.config.model import ModelSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
 from unlabel.config.run import PassiveMember
 from unlabel.config.train import OWN_SETTINGS, MachineSettings, TrainSettings
-from unlabel.errors import SettingsError
+from unlabel.errors import SettingsError, unknown
 
 #: Names that mean something else where the parties meet, or in the folder of the kits.
 TAKEN = ("server", "admin", "authority", "relay")
@@ -86,14 +86,25 @@ class SharedSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement(SharedSettings):
-    """What all parties of a federation agreed on: the settings, and all names, `active` first."""
+    """What all parties of a federation agreed on.
+
+    parties  all names, `active` first
+    trust    public signing key of every party, none in kits of 0.7 and before
+    """
 
     parties: list[str]
+    trust: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         expect("name", self.name, _NAME.fullmatch(self.name) is not None, "letters, digits, -, _")
         expect("timeout", self.timeout, self.timeout > 0 and math.isfinite(self.timeout), "above 0")
         _check_members(self.parties, self.server)
+        check_trust(self.trust)
+        if self.trust and self.trust.keys() != set(self.parties):
+            raise SettingsError(
+                f"Expected `trust` to hold a key of each of {', '.join(self.parties)} but got "
+                f"{', '.join(self.trust)}."
+            )
         strange = sorted(self.model.bottoms.keys() - set(self.parties))
         if strange:
             raise SettingsError(f"`model.bottoms` names '{strange[0]}', which is no party.")
@@ -180,6 +191,7 @@ class FederationFile(SharedSettings):
     defend   what the parties apply to what they send
     monitor  how the active party watches for anomalies in what the others send
     audit    what a request must reach to be committed
+    trust    public signing keys of parties that made their own; the others get one in their kit
     days     for how long certificates are valid
     """
 
@@ -188,20 +200,28 @@ class FederationFile(SharedSettings):
     defend: DefendSettings = field(default_factory=DefendSettings)
     monitor: MonitorSettings = field(default_factory=MonitorSettings)
     audit: AuditSettings = field(default_factory=AuditSettings)
+    trust: dict[str, str] = field(default_factory=dict)
     days: int = 365
 
     def __post_init__(self) -> None:
-        self.agreement()
+        parties = self.agreement().parties
+        check_trust(self.trust)
+        for name in self.trust.keys() - set(parties):
+            raise SettingsError(unknown("party under `trust`", name, parties))
         expect("days", self.days, 1 <= self.days <= 3650, "from 1 to 3650")
         if self.defend.seed is not None:
             raise SettingsError("Expected no `defend.seed`: noise of a known seed protects nobody.")
 
-    def agreement(self) -> Agreement:
-        """Return the part that all parties are given."""
+    def agreement(self, trust: Mapping[str, str] | None = None) -> Agreement:
+        """Return the part that all parties are given.
+
+        trust  every party's public signing key, once all are made
+        """
         chosen = {p.name: p.bottom for p in self.passive if p.bottom is not None}
         shared = {each.name: getattr(self, each.name) for each in fields(SharedSettings)}
         shared["model"] = replace(self.model, bottoms={**self.model.bottoms, **chosen})
-        return Agreement(parties=[ACTIVE, *(party.name for party in self.passive)], **shared)
+        parties = [ACTIVE, *(party.name for party in self.passive)]
+        return Agreement(parties=parties, trust=dict(trust or {}), **shared)
 
     def party_files(self, digest: str) -> dict[str, PartyFile]:
         """Return what each party is given for itself, by its name."""

@@ -42,11 +42,12 @@ _LEFT_OUT: dict[type, dict[str, type]] = {
         "audit": AuditSettings,
         "trust": dict,
     },
+    Agreement: {"trust": dict},
     PartyFile: {"policy": Policy, "monitor": MonitorSettings, "audit": AuditSettings},
 }
 #: Settings that stand in one of the two files alone, which is how the two are distinguished.
 _FEDERATION_ONLY = {"name", "server", "timeout", "predict", "days"}
-_RUN_ONLY = {"data", "folder", "columns", "pictures", "parties", "split", "active_part", "trust"}
+_RUN_ONLY = {"data", "folder", "columns", "pictures", "parties", "split", "active_part"}
 
 _EXPECTED = {
     "int": "a whole number",

@@ -146,8 +146,7 @@ def read_certificate(path: Path) -> x509.Certificate:
 def read_key(path: Path) -> rsa.RSAPrivateKey:
     """Read a private key, which nobody but its owner may be able to read."""
     try:
-        if path.stat().st_mode & 0o077:
-            raise RunError(f"Key '{path}' can be read by others; run `chmod 600 {path}`.")
+        expect_private(path)
         key = serialization.load_pem_private_key(path.read_bytes(), None)
     except OSError as error:
         raise RunError(f"Key '{path}' cannot be read ({error.strerror}).") from error
@@ -156,6 +155,12 @@ def read_key(path: Path) -> rsa.RSAPrivateKey:
     if not isinstance(key, rsa.RSAPrivateKey):
         raise RunError(f"Key '{path}' is not an RSA key; renew it.")
     return key
+
+
+def expect_private(path: Path) -> None:
+    """Raise where others than its owner can read a key."""
+    if path.stat().st_mode & 0o077:
+        raise RunError(f"Key '{path}' can be read by others; run `chmod 600 {path}`.")
 
 
 def check_certificate(

@@ -242,17 +242,21 @@ def _assembled(
         alignment = align(
             transport, rows.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
         )
-    is_new = not run_file(kit.run).exists()
-    if not is_new:
-        # The epochs that `auto` stood for when the run began, whatever it would stand for now.
-        config = replace(config, train=keep(config.train, read_run_folder(kit.run).train))
+    kept = read_run_folder(kit.run) if run_file(kit.run).exists() else None
+    if kept is not None:
+        # The epochs that `auto` stood for when the run began, whatever it would stand for now; and
+        # where the agreement names no signing keys, those that were met first.
+        trust = config.trust or kept.trust
+        config = replace(config, train=keep(config.train, kept.train), trust=trust)
     holdings = table_holdings(config, {ACTIVE: rows.take(alignment.positions)}, record)
     with own_randomness(torch.device("cpu")):
         active = build_active(holdings, transport, place_of(holdings.config.train), folder=kit.home)
     keep_unsettled(rows.encoding, kit.home)
-    if is_new:
-        write_config(kit.run, holdings.config)
+    kit.use_signing_key()
+    if kept is None:
         holdings.bind(kit.home)
+    if kept is None or kept.trust != config.trust:
+        write_config(kit.run, holdings.config if kept is None else replace(kept, trust=trust))
     return RemoteFederation(holdings, active, kit, job_client, alignment, watch)
 
 

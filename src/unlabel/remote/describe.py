@@ -13,7 +13,7 @@ from unlabel.remote.certificates import moment, owner_of, read_certificate
 from unlabel.remote.kit import Kit
 from unlabel.remote.rules import AUTHORIZATION, RESOURCES
 from unlabel.signing import KEY as SIGNING_KEY
-from unlabel.signing import Signer
+from unlabel.signing import Signer, fingerprint
 
 
 def describe_kit(folder: str | Path) -> dict[str, Any]:
@@ -29,8 +29,9 @@ def describe_kit(folder: str | Path) -> dict[str, Any]:
         problem = str(error)
     agreed = kit.agreement
     top = {"top": top_of(agreed.model)} if kit.is_active else {}
-    # Made when the party first signs something; others compare it with what they trust.
-    is_signer = (kit.home / SIGNING_KEY).is_file()
+    # Where the agreement names no keys, a party makes its own when it first signs something.
+    signer = kit.folder if agreed.trust else kit.home
+    is_signer = (signer / SIGNING_KEY).is_file()
     return {
         "federation": agreed.name,
         "party": kit.name,
@@ -39,7 +40,8 @@ def describe_kit(folder: str | Path) -> dict[str, Any]:
         "agreement": kit.digest,
         "model": {"bottom": agreed.model.bottom_of(kit.name), **top},
         "certificates": _certificates(kit),
-        "signing_key": Signer(kit.home).public if is_signer else None,
+        "signing_key": Signer(signer).public if is_signer else None,
+        "fingerprints": {party: fingerprint(key) for party, key in agreed.trust.items()},
         "policy": None if kit.is_active else plain_settings(kit.policy),
         "rules": _rules(kit.engine / "local"),
         "problem": problem,

@@ -3,6 +3,7 @@
 KIT/
   agreement.yaml   what all parties agreed on, the same in every kit
   party.yaml       this party's own settings
+  secrets/         the key that it signs with, whose public half every kit's agreement names
   engine/          the engine's files for this site: certificate, key, rules
   admin/           those of the user who starts jobs; at the active party only
   state/           made at the first start, readable by its owner only:
@@ -43,8 +44,10 @@ from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.link import links_folder
 from unlabel.models.registry import check_models
-from unlabel.remote.certificates import ROLE, Identity, check_certificate
+from unlabel.remote.certificates import ROLE, Identity, check_certificate, expect_private
 from unlabel.remote.rules import bring_up_to_date
+from unlabel.signing import KEY as SIGNING_KEY
+from unlabel.signing import Signer, fingerprint
 
 AGREEMENT, PARTY = "agreement.yaml", "party.yaml"
 ROOT = "rootCA.pem"
@@ -114,6 +117,37 @@ class Kit:
             check_certificate(
                 folder / f"{base}.crt", folder / f"{base}.key", folder / ROOT, identity, now
             )
+        self._check_signing_key()
+
+    def _check_signing_key(self) -> None:
+        """Raise unless the party has the signing key that the agreement names, if it names any."""
+        pinned, path = self.agreement.trust.get(self.name), self.folder / SIGNING_KEY
+        if pinned is None:
+            return
+        # A signer would make a key in place of one that is missing.
+        if not path.is_file() or Signer(self.folder).public != pinned:
+            raise RunError(
+                f"Expected the signing key '{path}' to be the one that the agreement names for "
+                f"'{self.name}', of fingerprint {fingerprint(pinned)}; put that one there.",
+                code="wrong-key",
+            )
+        expect_private(path)
+
+    def use_signing_key(self) -> None:
+        """Have the party sign with the key that the agreement names, if it names any.
+
+        A link, so that there is one key, and state that moves to a new kit signs with the new one.
+        """
+        link = self.home / SIGNING_KEY
+        target = os.path.relpath(self.folder / SIGNING_KEY, link.parent)
+        if not self.agreement.trust or (link.is_symlink() and os.readlink(link) == target):
+            return
+        draft = link.with_name(f"{link.name}.part")
+        with writing(link):
+            link.parent.mkdir(parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            draft.symlink_to(target)
+            draft.replace(link)
 
     def certificates(self) -> list[tuple[Path, str, Identity]]:
         """Return folder, base name and owner of each certificate that the kit must hold."""
@@ -276,6 +310,7 @@ class Kit:
             defend=defend,
             monitor=(party.monitor or MonitorSettings()) if party.is_active else None,
             audit=party.audit or AuditSettings(),
+            trust=agreed.trust,
             code=code,
         )
 

@@ -78,6 +78,7 @@ def open_party(kit: Kit, table: Path) -> PartyHome:
             agreement=kit.digest,
         )
     keep_unsettled(rows.encoding, kit.home)
+    kit.use_signing_key()
     return PartyHome(party, people, stats, tuple(rows.notes()))
 
 

@@ -4,7 +4,8 @@
     OUT/PARTY/       kit of each passive party
     OUT/authority/   the key that signs certificates, to renew them later: keep it apart
 
-A private key stands in its own kit and nowhere else; the authority keeps none but its own.
+A private key stands in its own kit and nowhere else; the authority keeps none but its own. The
+public keys that parties sign with stand in every kit, as part of what all agreed on.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from unlabel.config import Agreement
+from unlabel.config import Agreement, FederationFile
 from unlabel.config.loader import agreement_digest, dump, read_federation
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError
@@ -27,6 +28,7 @@ from unlabel.remote import rules
 from unlabel.remote.certificates import Authority, Identity, certificate_bytes, key_bytes, make_key
 from unlabel.remote.engine import NO_ENGINE
 from unlabel.remote.kit import AGREEMENT, LEAD, PARTY, ROOT, check_names, identities
+from unlabel.signing import Signer
 
 AUTHORITY = "authority"
 AUTHORITY_KEY = "authority.key"
@@ -41,15 +43,15 @@ def provision(file: Path, out: Path, *, zipped: bool = False) -> dict[str, Path]
     """
     settings = read_federation(file)
     _expect_free(out)
-    agreement = settings.agreement()
-    files = settings.party_files(agreement_digest(agreement))
-    for party in files.values():
-        check_names(agreement, party)
+    for party in settings.party_files("").values():
+        check_names(settings.agreement(), party)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
     try:
         with writing(out):
+            agreement = agreement_with_keys(settings, draft)
+            files = settings.party_files(agreement_digest(agreement))
             authority = Authority.make(agreement.name)
             engine = _engine_files(agreement, draft / ".engine")
             for name, party in files.items():
@@ -75,6 +77,18 @@ def provision(file: Path, out: Path, *, zipped: bool = False) -> dict[str, Path]
         shutil.rmtree(draft, ignore_errors=True)
         raise
     return kits
+
+
+def agreement_with_keys(settings: FederationFile, out: Path) -> Agreement:
+    """Return what all parties agree on, with their public signing keys.
+
+    Each key is made in its own kit under `out`, but for parties that made one themselves.
+    """
+    trust = {
+        name: settings.trust.get(name) or Signer(out / name).public
+        for name in settings.agreement().parties
+    }
+    return settings.agreement(trust)
 
 
 def _expect_free(out: Path) -> None:

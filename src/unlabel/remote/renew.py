@@ -7,6 +7,9 @@
     install: both into place     <-
 
 Without a request `renew` makes the keys too; then they travel, and the file is as secret as a kit.
+
+Signing keys are kept: they do not end, certificates of earlier requests are checked against them,
+and every kit's agreement names them, so that another key takes new kits for all.
 """
 
 from __future__ import annotations

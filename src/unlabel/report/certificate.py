@@ -12,8 +12,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from unlabel._version import __version__
-from unlabel.audit.figures import Measurements
-from unlabel.audit.verdict import verdict_of
+from unlabel.audit.verdict import Verdict, verdict_of
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.party import ActiveParty, LedgerEntry
@@ -21,13 +20,12 @@ from unlabel.report.annex import seal
 from unlabel.report.attestations import gather
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
-from unlabel.report.wording import headline, meaning, not_meant
-from unlabel.signing import Signer, canonical
+from unlabel.report.wording import headline, meaning, not_meant, with_noise
+from unlabel.signing import Signer, canonical, fingerprint
+from unlabel.terms import NOT_AUDITED, PEOPLE_NOT_AUDITED, Visibility, effects
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
-
-NOT_AUDITED = "No audit of this request was made, so nothing is stated about how deep it went."
 
 
 @dataclass(frozen=True)
@@ -84,6 +82,8 @@ def issue(
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
     secret = is_secret(line.note)
+    purges = {party: (each["part"]["purge"] or {}).get("at") for party, each in parts.items()}
+    purges |= dict.fromkeys(missing)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
@@ -91,7 +91,14 @@ def issue(
         "visibility": visibility_of(line.note),
         "secret": secret,
         "method": None if secret else str(line.note["method"]),
-        **statement(depth_of(audit, line), None if audit is None else audit.measures),
+        **statement(
+            depth_of(audit, line),
+            visibility_of(line.note),
+            audit,
+            # Of a secret request the partners are not told whether it is about people.
+            people="people" in line.note and not secret,
+            purges=purges,
+        ),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
@@ -126,21 +133,37 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
     for party, key in keys.items():
         if party in trust and trust[party] != key:
             raise RunError(
-                f"Party '{party}' signed with key {key[:16]}.. but `trust` names "
-                f"{trust[party][:16]}.. as its key; ask its owner, and change `trust.{party}` in "
-                f"run.yaml only if the owner says that the key was renewed."
+                f"Party '{party}' signed with key {fingerprint(key)}, but the one that is trusted "
+                f"is {fingerprint(trust[party])}; ask its owner by another way. Only where that "
+                f"key was renewed change `trust.{party}` in run.yaml, or make new kits."
             )
 
 
-def statement(depth: str | None, measures: Measurements | None = None) -> dict[str, Any]:
-    """Return how deep an audit found a request, and in plain words what that means and does not.
+def statement(
+    depth: str | None,
+    visibility: Visibility,
+    audit: Verdict | None = None,
+    *,
+    people: bool = False,
+    purges: Mapping[str, str | None] | None = None,
+) -> dict[str, Any]:
+    """Return how deep an audit found a request, and in plain words, a line each, what that means
+    and does not, what was deleted, what was changed, and what remains.
 
-    measures  of that audit, None where only the depth is at hand
+    audit   that found it, None where only the depth is at hand
+    people  whether it is about the labels of people, and may be said to be
+    purges  party -> when it attests a purge, or None
     """
-    if depth is None:
-        return {"depth": None, "guarantee": None, "words": NOT_AUDITED}
-    words = [f"{headline(depth, measures)}.", meaning(depth, measures), *not_meant(depth, measures)]
-    return {"depth": depth, "guarantee": "measured", "words": " ".join(words)}
+    measures = None if audit is None else audit.measures
+    words = [PEOPLE_NOT_AUDITED if people else NOT_AUDITED]
+    if depth is not None:
+        words = [f"{headline(depth, measures)}.", meaning(depth, measures)]
+        words += not_meant(depth, measures)
+    noise = audit is None or with_noise(audit)
+    parts = effects(depth, visibility, people=people, noise=noise, purges=purges)
+    lines = [" ".join(words), *(f"{name}: {' '.join(parts[name])}" for name in parts)]
+    guarantee = None if depth is None else "measured"
+    return {"depth": depth, "guarantee": guarantee, "words": "\n".join(lines)}
 
 
 def first_day(at: str, received: date | None) -> date:

@@ -21,7 +21,7 @@ from unlabel.report.label_figures import accuracy, destination
 from unlabel.report.partner_figures import leakage, messages
 from unlabel.report.section import BAR, MARK, Table
 from unlabel.report.svg import legend_sign
-from unlabel.terms import CARRIED_OUT, describe
+from unlabel.terms import CARRIED_OUT, describe, effects
 
 #: The report's figures, in the order in which they are read.
 SECTIONS = (accuracy, destination, scores, residue, embeddings, leakage, messages)
@@ -52,6 +52,13 @@ def page(
         terms=describe(verdict.visibility, verdict.depth, verdict.guarantee),
         visibility=CARRIED_OUT[verdict.visibility],
         bound=bound(verdict),
+        effects=effects(
+            verdict.depth,
+            verdict.visibility,
+            noise=wording.with_noise(verdict),
+            state=verdict.state,
+            purges=purged,
+        ),
         findings=findings(verdict),
         sections=drawn,
         sign=sign,

@@ -20,7 +20,7 @@ from unlabel.report.certificate_form import Body, Certificate, day_of, due_day, 
 from unlabel.report.checks import Checks
 from unlabel.report.disclosure import DISCLOSURE
 from unlabel.report.verify_run import check_run
-from unlabel.signing import canonical, is_signed
+from unlabel.signing import canonical, fingerprints, is_signed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -120,7 +120,8 @@ def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: C
     for party in sorted(trust.keys() - body.parties.keys() - body.not_signed.keys()):
         good = checks.expect(False, f"Party '{party}' is trusted but not named in the certificate.")
     if good:
-        checks.held.append("Every key is the trusted one.")
+        signers = fingerprints({party: signed.key for party, signed in body.parties.items()})
+        checks.held.append(f"Every key is the trusted one, by fingerprint: {signers}.")
 
 
 def check_all_named(

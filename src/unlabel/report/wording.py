@@ -133,12 +133,14 @@ def demand(verdict: Verdict) -> str:
     return f"{asked} (depth “{verdict.demanded}”). {reached}"
 
 
-def row_deletion(verdict: Verdict) -> str:
-    """Return the honest sentence about a hidden request under a linear top, or nothing.
+def with_noise(verdict: Verdict) -> bool:
+    """Return whether something about a hidden request reached the partners, and moved them."""
+    return bool(verdict.privacy.rho)
 
-    With rho above 0 something about the request did reach the partners, and their models moved.
-    """
-    linear, silent = verdict.facts.top == "linear", not verdict.privacy.rho
+
+def row_deletion(verdict: Verdict) -> str:
+    """Return the honest sentence about a hidden request under a linear top, or nothing."""
+    linear, silent = verdict.facts.top == "linear", not with_noise(verdict)
     return ROW_DELETION if verdict.visibility == "hidden" and linear and silent else ""
 
 
