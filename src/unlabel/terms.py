@@ -26,11 +26,11 @@ VISIBILITY_MEANS: dict[Visibility, str] = {
 DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
     "none": "the answers still show the label or its training rows, or the rest was damaged",
     "answers": "the model no longer gives the label as an answer; hiding an output gets this far",
-    "top": "the label holder's own model has lost it too",
-    "bottoms": "every partner's model has lost it too",
+    "top": "our tests find it no more in the label holder's own model",
+    "bottoms": "our tests find it no more in any partner's model",
 }
 GUARANTEE_MEANS: dict[Guarantee, str] = {
-    "measured": "judged by an audit, beside models retrained without the label where there are any",
+    "measured": "judged by an audit, not proved; beside models retrained without the label where there are any",
 }
 
 
