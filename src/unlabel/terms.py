@@ -30,7 +30,7 @@ DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
     "bottoms": "our tests find it no more in any partner's model",
 }
 GUARANTEE_MEANS: dict[Guarantee, str] = {
-    "measured": "judged by an audit, not proved; beside models retrained without the label where there are any",
+    "measured": "judged by an audit, not proved; beside retrained models where there are any",
 }
 
 

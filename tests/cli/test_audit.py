@@ -94,7 +94,7 @@ def test_the_exit_status_says_whether_the_demanded_level_holds(run: Path) -> Non
     stage(run)
     done = unlabel("audit", run)
     assert done.code == 0
-    assert done.out.startswith("Depth reached: top ('top' is demanded and holds): the label holder")
+    assert done.out.startswith("Depth reached: top ('top' is demanded and holds): our tests")
     assert "probable and not shown" in done.out  # nothing was retrained to compare with
     assert "Guarantee: measured" in done.out
     assert "Not known: How far this is from a model that never saw the label" in done.err
