@@ -9,6 +9,7 @@ RUN/
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -21,10 +22,11 @@ from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.files import RUN_FILE, write_atomically, writing
 
+CERTIFICATE = "certificate.json"
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {
     *(RUN_FILE, OLD_RUN_FILE, "metrics.jsonl", "report.html"),
-    *("certificate.json", "certificate.annex"),
+    *(CERTIFICATE, "certificate.annex"),
 }
 LONGEST_NAME = 255
 PARTY_FILES = {
@@ -109,6 +111,16 @@ def read_config_of(folder: Path) -> RunConfig:
     from unlabel.config.loader import read_run_folder
 
     return read_run_folder(folder)
+
+
+def certified_version(folder: Path) -> int | None:
+    """Return the version that the certificate in a run's folder is about; nothing is checked."""
+    try:
+        body = json.loads((folder / CERTIFICATE).read_bytes())["certificate"]
+        version = body.get("version", body["parties"][ACTIVE]["part"]["version"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return version if isinstance(version, int) else None
 
 
 def ledgers_in(folder: Path) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from unlabel.audit import MEASURES, compare
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
 from unlabel.forget.slots import run_slot
+from unlabel.signing import is_hex
 from unlabel.train import Training
 from unlabel.wire import LocalTransport, Message
 
@@ -159,7 +160,7 @@ def test_retrained_models_are_kept_and_used_again(
     with pytest.raises(AssertionError, match="second training"):
         unlabel("audit", run, "--retrained", "2")
     file.write_bytes(file.read_bytes()[:1000])
-    assert "is not what an audit kept of a retrained model" in unlabel("audit", run).sentence
+    assert "is not what an audit kept of a model retrained" in unlabel("audit", run).sentence
 
 
 @pytest.mark.usefixtures("quick")
@@ -277,6 +278,7 @@ def test_every_party_is_back_where_it_was(run: Path) -> None:
     assert same(weights(federation), staged)  # this object predicts by what it has made
     after = contents(run)
     assert after.pop(str(AUDIT))
+    assert after.pop("active/ledger.jsonl")  # the line of the audit; no other party has one
     assert after == files
     assert unlabel("audit", run).code == 0
     assert same(weights(Federation.open(run)), original)
@@ -341,7 +343,10 @@ def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Pa
     assert unlabel("audit", run, "--demand", "answers").code == 0
     assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("commit", run, "--force").code == 0
-    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "bottoms", "forced": True}
+    noted = last_commit(run)["audit"]
+    line = [e.note for e in Federation.open(run).ledger()["active"] if e.event == "audit"][-1]
+    assert noted.pop("figures") == line["figures"]
+    assert noted == {"depth": "top", "demanded": "bottoms", "forced": True}
     passive = Federation.open(run).ledger()["passive-1"]
     assert not any("audit" in entry.note for entry in passive)
     assert unlabel("keys", "auditor", "--out", "keys").code == 0
@@ -359,7 +364,9 @@ def test_a_deeper_wish_on_the_command_line_counts_too(run: Path) -> None:
     assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("audit", run).code == 0
     assert unlabel("commit", run).code == 0
-    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "top", "forced": False}
+    noted = last_commit(run)["audit"]
+    assert is_hex(noted.pop("figures"), 64)
+    assert noted == {"depth": "top", "demanded": "top", "forced": False}
 
 
 @pytest.mark.usefixtures("quick")

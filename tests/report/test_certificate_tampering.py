@@ -64,7 +64,7 @@ def test_a_good_certificate_holds_wholly(made: Made, which: str) -> None:
     found = check(run, made.keys)
     assert found.faults == []
     assert found.unchecked == []
-    assert len(found.held) == 6 + len(PARTIES)
+    assert len(found.held) == 7 + len(PARTIES)
     assert found.annex is not None
     assert found.annex["asked"] == {"labels": ["hippopotamus"]}
 
@@ -306,7 +306,7 @@ def annex_of_no_form(forger: Forger, _: Made) -> None:
     forger.use_annex(b"{}")
 
 
-@case("does not give the commitment of the certificate")
+@case("does not give the commitment of the certificate", alone=False)
 def another_label_in_the_annex(forger: Forger, _: Made) -> None:
     forger.reseal(lambda plain: plain.update(asked={"labels": ["cat"]}), opened(forger))
 
@@ -321,7 +321,7 @@ def another_request_in_the_annex(forger: Forger, _: Made) -> None:
     forger.reseal(lambda plain: plain.update(request="0123"), opened(forger))
 
 
-@case("states depth bottoms, the annex top")
+@case("states depth bottoms, the annex top", alone=False)
 def level_raised(forger: Forger, _: Made) -> None:
     forger.body["depth"] = "bottoms"
     forger.sign()
@@ -504,6 +504,8 @@ def test_what_was_not_looked_at_is_said(made: Made, tmp_path: Path) -> None:
     assert [sentence.split(",")[0] for sentence in found["not_checked"]] == [
         "No trusted keys were given",
         "The annex is not there",
+        "The depth is signed by the label holder and was not checked: the figures it follows from "
+        "stand in the annex",
         "No run was given",
     ]
     (tmp_path / "bare").mkdir()

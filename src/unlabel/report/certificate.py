@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unlabel._version import __version__
+from unlabel.audit.binding import verdict_of
 from unlabel.audit.figures import Measurements
-from unlabel.audit.verdict import verdict_of
+from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
 from unlabel.report.attestations import gather
+from unlabel.report.blinding import blinded, plain
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
-from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
+from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
 from unlabel.report.wording import headline, meaning, not_meant
 from unlabel.signing import Signer, canonical
 
@@ -59,6 +62,7 @@ def issue(
     received: date | None = None,
     trust: Mapping[str, str] | None = None,
     annex: AnnexRequest | None = None,
+    demand: str | None = None,
     temporary: bool = False,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
@@ -66,32 +70,41 @@ def issue(
     request   id; the last one that was committed if None
     received  day on which the demand came in; the day of the commit if None
     trust     public keys by party; a party that signs with another one is an error
+    demand    SHA-256 of the file with which the request was demanded
     temporary  whether the keys go with the process, because the run is kept in no folder
     """
     store = active.versions.store
-    line = committed(active.versions.ledger.entries(), request)
+    entries = active.versions.ledger.entries()
+    line = committed(entries, request)
     # What people gave is looked at before any party is asked, and makes a key.
     start = first_day(line.at, received)
     audit = verdict_of(store.home, line.request)
+    depth, figures = noted_depth(entries, line)
+    depth = depth if audit is None else audit.depth
+    secret = is_secret(line.note)
+    blind = partial(blinded, key=opening(store.home, line)[1]) if secret else plain
     sealed = mark = None
     if annex is not None:
-        plain = disclosure(
-            store.home, line, audit, active.parties, annex.legal_basis, annex.informed
+        opened = disclosure(
+            *(store.home, line, audit, depth, active.parties),
+            *(annex.legal_basis, annex.informed, demand),
         )
-        sealed = seal(plain, annex.auditor)
+        sealed = seal(opened, annex.auditor)
         mark = {"sha256": sha256(sealed), "auditor": annex.auditor.public_bytes_raw().hex()}
     parts, missing = gather(active, line)
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
-    secret = is_secret(line.note)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
+        "version": parts[ACTIVE]["part"]["version"],
         "commitment": line.note["commitment"],
+        "demand": demand and blind(demand),
         "visibility": visibility_of(line.note),
         "secret": secret,
         "method": None if secret else str(line.note["method"]),
-        **statement(depth_of(audit, line), None if audit is None else audit.measures),
+        **statement(depth, None if audit is None else audit.measures),
+        "figures": figures and blind(figures),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},

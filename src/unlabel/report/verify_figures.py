@@ -1,0 +1,145 @@
+"""Checks that a certificate says of an audit what follows from its figures, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from unlabel.audit.binding import digest_of, judged_again, measures_in
+from unlabel.audit.figures import Measurement, ModelFigure
+from unlabel.audit.verdict import MISREAD, Finding, reaches
+from unlabel.config import AuditSettings
+from unlabel.data import ACTIVE
+from unlabel.report.blinding import Blinding
+from unlabel.report.certificate import statement
+from unlabel.report.certificate_form import Body
+from unlabel.report.checks import Checks
+
+ON_TRUST = "The depth is signed by the label holder and was not checked: "
+OLD = (
+    f"{ON_TRUST}certificates of version 0.6 and 0.7 hold no hash of the audit's figures, and what "
+    f"those versions disclose of them is not all that the depth follows from."
+)
+NO_HASH = f"{ON_TRUST}no line of the ledger holds the figures of an audit of this version."
+NO_ANNEX = f"{ON_TRUST}the figures it follows from stand in the annex, which takes --annex-key."
+NO_FIGURES = f"{ON_TRUST}the annex has no figures of the audit."
+
+
+def check_words(body: Body, checks: Checks) -> None:
+    """Check that the certificate's words do not contradict each other or the parties' parts."""
+    active = body.parties.get(ACTIVE)
+    audited = body.depth is not None
+    for holds, what in (
+        (audited == (body.guarantee is not None), "a depth and a guarantee go together"),
+        (audited or body.figures is None, "without an audit there are no figures"),
+        (body.secret or body.visibility == "open", "a hidden request is always secret"),
+        (body.secret == (body.method is None), "the method is kept back in a secret request alone"),
+        (active is None or active.part.version == body.version, "it is about the version that the "
+         "active party's part names"),
+    ):  # fmt: skip
+        checks.expect(holds, f"The certificate contradicts itself: {what}.")
+    if body.depth == "bottoms":
+        for party in _unchanged(body):
+            checks.faults.append(
+                f"The certificate states depth 'bottoms', but by its own part party '{party}' has "
+                f"the same weights as before the request."
+            )
+
+
+def _unchanged(body: Body) -> list[str]:
+    """Return the passive parties whose parts state the same weights before and after."""
+    weights = {p: s.part.weights for p, s in body.parties.items() if p != ACTIVE}
+    return [party for party, each in weights.items() if each.before == each.after]
+
+
+def check_figures(body: Body, blind: Blinding | None, checks: Checks) -> None:
+    """Check the depth and its words: with the annex by its figures, else the words alone.
+
+    blind  under which the hash of the figures is stated, None where its key is not at hand
+    """
+    figures = None if checks.annex is None else checks.annex.get("audit")
+    if figures is None:
+        given = [statement(body.depth, each)["words"] for each in (None, *_kinds_of_figures())]
+        checks.expect(
+            body.words in given,
+            "The words of the certificate are not those of the depth it states.",
+        )
+        if body.depth is not None:
+            whole = NO_ANNEX if checks.annex is None else NO_FIGURES
+            checks.unchecked.append(whole if body.figures is not None else NO_HASH)
+        return
+    if body.figures is None:
+        checks.unchecked.append(NO_HASH)
+        return
+    before = len(checks.faults)
+    checks.expect(
+        blind is not None and blind(digest_of(figures)) == body.figures,
+        "The figures in the annex are not those whose hash the certificate holds.",
+    )
+    try:
+        _check_follows(body, figures, checks)
+    except MISREAD as error:
+        checks.faults.append(
+            f"The figures in the annex cannot be read ({type(error).__name__}: {error})."
+        )
+        return
+    if len(checks.faults) == before:
+        checks.held.append(
+            "The depth, every finding and the words follow from the figures in the annex."
+        )
+
+
+def _kinds_of_figures() -> Iterator[Mapping[str, Measurement]]:
+    """Yield figures that words differ by: with and without retrained models, a bottom at home."""
+    for retrained in (None, 0.5):
+        for parties in ((), (ACTIVE,)):
+            values = {"forgotten": ModelFigure(None, detail={"parties": parties})}
+            values["retrained"] = ModelFigure(retrained)
+            yield {"": Measurement("", None, None, "number", values)}
+
+
+def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> None:
+    """Judge the figures again, and name each statement that does not follow."""
+    findings, depth = judged_again(figures, _unchanged(body))
+    stated = [Finding(**each) for each in figures["findings"]]
+    for finding in stated:
+        if finding not in findings:
+            checks.faults.append(
+                f"The finding on {finding.measure} ({finding.depth}, {finding.ruling}) does not "
+                f'follow from the figures: "{finding.sentence}"'
+            )
+    for finding in findings:
+        if finding not in stated:
+            checks.faults.append(
+                f"From the figures follows on {finding.measure} ({finding.depth}, "
+                f'{finding.ruling}), which the annex does not say: "{finding.sentence}"'
+            )
+    checks.expect(
+        depth == body.depth == figures["depth"],
+        f"The certificate states depth '{body.depth}' and the audit in the annex "
+        f"'{figures['depth']}', but depth '{depth}' follows from the figures.",
+    )
+    checks.expect(
+        statement(body.depth, measures_in(figures))["words"] == body.words,
+        "The words of the certificate are not those of the depth and the figures.",
+    )
+    checks.expect(
+        figures["passed"] == reaches(depth, figures["demanded"]),
+        f"Whether depth '{figures['demanded']}', which the audit demanded, was reached does not "
+        f"follow from the figures.",
+    )
+    asked = (checks.annex or {}).get("asked", {}).get("labels")
+    checks.expect(
+        (figures["request"], figures["labels"], figures["visibility"])
+        == (body.request, asked, body.visibility),
+        "The figures in the annex are of another request, label or visibility.",
+    )
+    limits, usual = figures["thresholds"], asdict(AuditSettings())
+    names = [each.name for each in fields(AuditSettings)[1:]]
+    odd = [f"{name} {limits[name]:g}" for name in names if limits[name] != usual[name]]
+    if odd:
+        checks.unchecked.append(
+            f"The audit judged by thresholds that are not the usual ones ({', '.join(odd)}); "
+            f"whether they are fit is for you to say."
+        )
