@@ -492,9 +492,9 @@ def test_the_annex_tells_the_auditor_all_there_is(run: Path, keys: Path) -> None
     rank = figures["rank"]["values"]["forgotten"]
     assert (rank["value"], rank["low"], rank["high"]) == (0.25, 0.1, 0.4)
     assert rank["detail"] == {}  # scores are only drawn
-    again = figures["relearning"]["values"]["forgotten"]
-    assert again["detail"] == {"tried": 500}  # by this it was judged
-    assert figures["relearning"]["values"]["forgotten"]["value"] == "infinite"
+    relearning = figures["relearning"]["values"]["forgotten"]
+    assert relearning["detail"] == {"tried": 500}  # by this it was judged
+    assert relearning["value"] == "infinite"
     assert "There was no retrained model." in found["not_tested"]
     assert found["method"] == "renormalise"
 

@@ -10,21 +10,17 @@ who sees the hash of a later line in a certificate, can try nothing out against 
 from __future__ import annotations
 
 import json
-import math
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from unlabel.audit.figures import Measurements, measurements_from_json
-from unlabel.audit.gate import depth_of, judge
-from unlabel.audit.verdict import AUDIT, FORMAT, Finding, Verdict, read_verdict
-from unlabel.config import AuditSettings
+from unlabel.audit.verdict import AUDIT, FORMAT, Verdict, read_verdict
 from unlabel.errors import RunError
 from unlabel.files import sha256
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.signing import canonical
-from unlabel.terms import Depth
 
 #: What of a verdict the auditor is given; pictures and messages stand in the report.
 OF_VERDICT = (
@@ -33,18 +29,20 @@ OF_VERDICT = (
 )
 #: What the gate reads in the detail of a figure; the rest is only drawn.
 JUDGED_BY = ("parties", "tried")
-NOT_FINITE = {"not a number": math.nan, "infinite": math.inf, "-infinite": -math.inf}
+#: What JSON has no number for, in words.
+NOT_FINITE = {"nan": "not a number", "inf": "infinite", "-inf": "-infinite"}
+NUMBERS = {word: float(name) for name, word in NOT_FINITE.items()}
 
 
 def disclosed(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as plain data without what is only drawn, and `whole`, the hash of all."""
     plain = verdict.to_json()
-    whole = digest_of(_speakable(plain))
+    whole = digest_of(_leaves(plain, _word))
     for measurement in plain["measures"].values():
         for figure in measurement["values"].values():
-            kept = {name: each for name, each in figure["detail"].items() if name in JUDGED_BY}
-            figure["detail"] = kept
-    return {**_speakable({name: plain[name] for name in OF_VERDICT}), "whole": whole}
+            detail = figure["detail"].items()
+            figure["detail"] = {name: each for name, each in detail if name in JUDGED_BY}
+    return {**_leaves({name: plain[name] for name in OF_VERDICT}, _word), "whole": whole}
 
 
 def digest_of(figures: Any) -> str:
@@ -52,46 +50,26 @@ def digest_of(figures: Any) -> str:
     return sha256(canonical(figures))
 
 
-def _speakable(value: Any) -> Any:
-    """Return plain data that JSON can say: what is not finite becomes a word."""
+def _leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return plain data with every leaf changed."""
     if isinstance(value, Mapping):
-        return {str(name): _speakable(each) for name, each in value.items()}
+        return {str(name): _leaves(each, change) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_speakable(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
-    return value
+        return [_leaves(each, change) for each in value]
+    return change(value)
 
 
-def _numbers(value: Any) -> Any:
-    """Return plain data in which the words of `_speakable` are numbers again.
+def _word(leaf: Any) -> Any:
+    return NOT_FINITE.get(str(leaf), leaf) if isinstance(leaf, float) else leaf
 
-    >>> _numbers(_speakable([math.inf, -math.inf, 0.5]))
-    [inf, -inf, 0.5]
-    """
-    if isinstance(value, dict):
-        return {name: _numbers(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_numbers(each) for each in value]
-    return NOT_FINITE.get(value, value) if isinstance(value, str) else value
+
+def _number(leaf: Any) -> Any:
+    return NUMBERS.get(leaf, leaf) if isinstance(leaf, str) else leaf
 
 
 def measures_in(figures: Mapping[str, Any]) -> Measurements:
     """Return the measurements in what was disclosed; one of `MISREAD` where there are none."""
-    return measurements_from_json(_numbers(figures["measures"]))
-
-
-def judged_again(
-    figures: Mapping[str, Any], unchanged: Iterable[str] = ()
-) -> tuple[list[Finding], Depth | Literal["none"]]:
-    """Return the findings and the depth that follow from disclosed figures and thresholds.
-
-    unchanged  parties whose weights are known to be the same, beside those that the audit names
-    """
-    same = {*unchanged, *map(str, figures["facts"].get("unchanged", ()))}
-    limits = AuditSettings(**figures["thresholds"])
-    findings = judge(measures_in(figures), limits, sorted(same))
-    return findings, depth_of(findings)
+    return measurements_from_json(_leaves(figures["measures"], _number))
 
 
 def bind(ledger: Ledger, path: Path) -> None:

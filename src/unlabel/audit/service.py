@@ -21,7 +21,13 @@ from unlabel.audit.binding import bind, noted_audit, verdict_of
 from unlabel.audit.compare import compare
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import NO_RETRAINED, depth_of, judge
-from unlabel.audit.observation import Observation, observe, read_observation, write_observation
+from unlabel.audit.observation import (
+    PARTS,
+    Observation,
+    observe,
+    read_observation,
+    write_observation,
+)
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
 from unlabel.audit.verdict import AUDIT, Verdict, reaches
@@ -238,8 +244,7 @@ def _unchanged(run: Run, case: Case, models: Mapping[str, Observation]) -> tuple
         return ()
     weights = Transaction(run.active).facts(case.before).parties
     old, new = models["original"], models["forgotten"]
-    pairs = [(old.train.embeddings, new.train.embeddings)]
-    pairs += [(old.test.embeddings, new.test.embeddings)]
+    pairs = [(getattr(old, p).embeddings, getattr(new, p).embeddings) for p in PARTS]
     return tuple(
         party
         for party in run.active.parties

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, replace
 from typing import Any
 
-from unlabel.audit.binding import digest_of, judged_again, measures_in
+from unlabel.audit.binding import digest_of, measures_in
 from unlabel.audit.figures import Measurement, ModelFigure
+from unlabel.audit.gate import depth_of, judge
 from unlabel.audit.verdict import MISREAD, Finding, reaches
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
@@ -100,44 +101,42 @@ def _kinds_of_figures() -> Iterator[Mapping[str, Measurement]]:
 
 
 def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> None:
-    """Judge the figures again, and name each statement that does not follow."""
-    findings, depth = judged_again(figures, _unchanged(body))
+    """Judge the figures once more, and name each statement that does not follow."""
+    measures, limits = measures_in(figures), AuditSettings(**figures["thresholds"])
+    unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
     stated = [Finding(**each) for each in figures["findings"]]
-    for finding in stated:
-        if finding not in findings:
-            checks.faults.append(
-                f"The finding on {finding.measure} ({finding.depth}, {finding.ruling}) does not "
-                f'follow from the figures: "{finding.sentence}"'
-            )
-    for finding in findings:
-        if finding not in stated:
-            checks.faults.append(
-                f"From the figures follows on {finding.measure} ({finding.depth}, "
-                f'{finding.ruling}), which the annex does not say: "{finding.sentence}"'
-            )
-    checks.expect(
-        depth == body.depth == figures["depth"],
-        f"The certificate states depth '{body.depth}' and the audit in the annex "
-        f"'{figures['depth']}', but depth '{depth}' follows from the figures.",
-    )
-    checks.expect(
-        statement(body.depth, measures_in(figures))["words"] == body.words,
-        "The words of the certificate are not those of the depth and the figures.",
-    )
-    checks.expect(
-        figures["passed"] == reaches(depth, figures["demanded"]),
-        f"Whether depth '{figures['demanded']}', which the audit demanded, was reached does not "
-        f"follow from the figures.",
-    )
-    asked = (checks.annex or {}).get("asked", {}).get("labels")
-    checks.expect(
-        (figures["request"], figures["labels"], figures["visibility"])
-        == (body.request, asked, body.visibility),
-        "The figures in the annex are of another request, label or visibility.",
-    )
-    limits, usual = figures["thresholds"], asdict(AuditSettings())
-    names = [each.name for each in fields(AuditSettings)[1:]]
-    odd = [f"{name} {limits[name]:g}" for name in names if limits[name] != usual[name]]
+    findings = judge(measures, limits, sorted(unchanged))
+    depth, demanded = depth_of(findings), figures["demanded"]
+    wrong = [("does not follow from the figures", each) for each in stated if each not in findings]
+    wrong += [("follows, but is not stated", each) for each in findings if each not in stated]
+    checks.faults += [
+        f"A finding of the audit {how}: {each.measure}, {each.depth}, {each.ruling}: "
+        f"{each.sentence}"
+        for how, each in wrong
+    ]
+    about = (figures["request"], figures["labels"], figures["visibility"])
+    for holds, fault in (
+        (
+            depth == body.depth == figures["depth"],
+            f"The certificate states depth '{body.depth}', the audit in the annex depth "
+            f"'{figures['depth']}', and depth '{depth}' follows from the figures.",
+        ),
+        (
+            body.words == statement(body.depth, measures)["words"],
+            "The words of the certificate are not those of the depth and the figures.",
+        ),
+        (
+            figures["passed"] == reaches(depth, demanded),
+            f"Whether the demanded depth '{demanded}' was reached is not as it follows.",
+        ),
+        (
+            about == (body.request, (checks.annex or {})["asked"].get("labels"), body.visibility),
+            "The figures in the annex are of another request, label or visibility.",
+        ),
+    ):
+        checks.expect(holds, fault)
+    usual = asdict(replace(AuditSettings(), demand=limits.demand))
+    odd = [f"{name} {each:g}" for name, each in asdict(limits).items() if each != usual[name]]
     if odd:
         checks.unchecked.append(
             f"The audit judged by thresholds that are not the usual ones ({', '.join(odd)}); "
