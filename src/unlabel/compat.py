@@ -170,8 +170,7 @@ def certificate(raw: Any) -> Any:
     current = {
         **_without(body, "mode"),
         "what": "unlabel certificate 2",
-        "version": _active_version(body),
-        **dict.fromkeys(("demand", "figures")),
+        **dict.fromkeys(("version", "demand", "figures")),
         "visibility": MODES.get(str(mode), ("open", ""))[0],
         "secret": mode in ("hidden", "secret"),
         "depth": depth_name(reached),
@@ -179,19 +178,6 @@ def certificate(raw: Any) -> Any:
         **_without(stated, "level"),
     }
     return {**raw, "certificate": current}
-
-
-def is_old_certificate(raw: Mapping[str, Any]) -> bool:
-    """Return whether plain data is a certificate of 0.6 or 0.7."""
-    return bool(raw["certificate"]["what"] == CERTIFICATE)
-
-
-def _active_version(body: Mapping[str, Any]) -> Any:
-    """Return the version that the active party's part names, 0 where there is no such part."""
-    try:
-        return body["parties"]["active"]["part"]["version"]
-    except (LookupError, TypeError):
-        return 0
 
 
 def annex(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ VISIBILITY_MEANS: dict[Visibility, str] = {
     "open": "partners can tell what was forgotten",
 }
 DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
-    "none": "the answers still show the label or its training rows, or the rest was damaged",
+    "none": "not forgotten: the answers still show the label or its training rows, or the rest was "
+    "damaged",
     "answers": "the model no longer gives the label as an answer; hiding an output gets this far",
     "top": "the label holder's own model has lost it too",
     "bottoms": "every partner's model has lost it too",

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
 from cli.command_line import contents, nothing_written, one_thread, unlabel
+from safetensors import safe_open
 from torch import Tensor
 from unlabel_bench.privacy.partner_view import Heard, heard_of
 

@@ -130,10 +130,8 @@ def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]
         for name, measurement in verdict.measures.items()
         if name in measures
     }
-    unchanged = {"forgotten": verdict.facts.unchanged}
-    return verdict, {
-        name: _model(name, every, federation, unchanged.get(name, ())) for name in SHOWN
-    }
+    same = {"forgotten": verdict.facts.unchanged}
+    return verdict, {name: _model(name, every, federation, same.get(name, ())) for name in SHOWN}
 
 
 def _judged(verdict: Verdict) -> list[str]:

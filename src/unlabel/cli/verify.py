@@ -12,10 +12,6 @@ import unlabel as ul
 from unlabel.cli.exits import NOT_PASSED
 from unlabel.cli.output import Json, print_json, print_table, say
 from unlabel.errors import CertificateError
-from unlabel.terms import HEADLINES
-
-#: Said beside the depth, in the words of the certificate.
-NOT_FORGOTTEN = {"none": f". {HEADLINES['none']}"}
 
 
 def verify(
@@ -66,7 +62,7 @@ def verify(
             raise typer.Exit(NOT_PASSED)
         return
     for name, value, means in checks.terms:
-        say(f"{name.capitalize()}: {value}{NOT_FORGOTTEN.get(value, '')} ({means}).")
+        say(f"{name.capitalize()}: {value} ({means}).")
     for sentence in checks.faults:
         say(f"Fault: {_shown(sentence)}")
     for sentence in checks.held:

@@ -130,7 +130,7 @@ class AnnexMark:
 class Body:
     """What every party may see, and the active party signs as a whole.
 
-    version     of the models that it is about
+    version     of the models that it is about, None in a certificate of 0.6 or 0.7
     demand      SHA-256 of the file of the demand, None where none was given
     visibility  whether the partners can tell what was forgotten
     secret      whether the names are kept back, as in every hidden request
@@ -149,7 +149,7 @@ class Body:
 
     what: Literal["unlabel certificate 2"]
     request: str
-    version: int
+    version: int | None
     commitment: Digest
     demand: Digest | None
     visibility: Visibility

@@ -171,27 +171,12 @@ def digest_of_demand(demand: str | Path | None, *, dated: bool) -> str | None:
 
 
 def certify(
-    run: Run,
-    target: Path | None = None,
-    *,
-    request: str | None = None,
-    received: date | None = None,
-    annex: AnnexRequest | None = None,
-    demand: str | None = None,
-    temporary: bool = False,
+    run: Run, target: Path | None = None, *, temporary: bool = False, **options: Any
 ) -> Certified:
-    """Have every party sign what it did for a request, and write the certificate."""
+    """Have every party sign what it did for a request, and write that; `options` as of `issue`."""
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
-    issued = issue(
-        run.active,
-        request=request,
-        received=received,
-        trust=trust,
-        annex=annex,
-        demand=demand,
-        temporary=temporary,
-    )
+    issued = issue(run.active, trust=trust, temporary=temporary, **options)
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
     if issued.annex is not None:

@@ -66,7 +66,7 @@ def verify(
     check_term(body, checks)
     check_annex(body, annex, annex_key, checks)
     blind = checks.blind = blinding(body, run, checks)
-    if compat.is_old_certificate(raw):
+    if raw["certificate"]["what"] == compat.CERTIFICATE:
         if body.depth is not None:
             checks.unchecked.append(OLD)
     else:
