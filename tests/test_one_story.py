@@ -31,6 +31,7 @@ VOLATILE = {
     *("due", "request", "commitment", "blind", "hash", "previous", "heads", "key", "ledger"),
     *("signature", "manifest_sha256", "messages", "trust", "table", "name", "code"),
     "weights",  # the active party's own are blinded in a certificate
+    "figures",  # the hash of an audit's, which are dated and timed
 }
 #: What the command line calls otherwise than Python does, by verb.
 OTHERWISE = {"accuracy_all": "accuracy_all_labels", "forgotten": "forgotten_labels"}

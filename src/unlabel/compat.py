@@ -164,7 +164,8 @@ def certificate(raw: Any) -> Any:
     mode, stated = body.get("mode"), body.get("depth")
     if mode not in (*MODES, "secret") or not isinstance(stated, Mapping):
         return raw
-    foreign = [name for name in ("visibility", "secret", "guarantee", "words") if name in body]
+    since = ("visibility", "secret", "guarantee", "words", "version", "demand", "figures")
+    foreign = [name for name in since if name in body]
     foreign += [f"depth.{name}" for name in stated if name not in ("level", "words")]
     reached = stated.get("level")
     if reached in DEPTHS.values():
@@ -174,6 +175,7 @@ def certificate(raw: Any) -> Any:
     current = {
         **_without(body, "mode"),
         "what": "unlabel certificate 2",
+        **dict.fromkeys(("version", "demand", "figures")),
         "visibility": MODES.get(str(mode), ("open", ""))[0],
         "secret": mode in ("hidden", "secret"),
         "depth": depth_name(reached),

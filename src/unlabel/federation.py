@@ -65,8 +65,10 @@ from unlabel.models.registry import model_settings
 from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
 from unlabel.progress import Watch, watch_nothing
 from unlabel.runfolder import (
+    CERTIFICATE,
     Overwrite,
     TemporaryFolder,
+    certified_version,
     expect_usable,
     finish_swap,
     ledgers_in,
@@ -878,6 +880,17 @@ class Federation:
 
     # Papers
 
+    @property
+    def certificate_note(self) -> str:
+        """A sentence where RUN/certificate.json is about another version than the one in use."""
+        about = certified_version(self.folder)
+        if about in (None, self.version):
+            return ""
+        return (
+            f"'{self.folder / CERTIFICATE}' is about version {about}, and version {self.version} "
+            f"is in use: nothing that it says is about this model."
+        )
+
     def ledger(self) -> Mapping[str, list[LedgerEntry]]:
         """Return the parties' ledgers by name: of all in one process, else the active party's."""
         return read_ledgers(self.folder, self.passives)
@@ -917,6 +930,7 @@ class Federation:
         auditor_key: str | Path | None = None,
         legal_basis: str | None = None,
         informed: Sequence[str] = (),
+        demand: str | Path | None = None,
     ) -> Certified:
         """Have every party sign what it did for a request, and write that down.
 
@@ -926,18 +940,25 @@ class Federation:
         auditor_key  an auditor's public key, for whom an annex is sealed; none without it
         legal_basis  why the demand had to be met; for the annex
         informed     parties that know what it is about; for the annex
+        demand       file of the demand, whose SHA-256 is signed; it needs `received`
 
         A federation in no folder signs with keys that go with it, and the certificate says so.
         """
-        from unlabel.report.service import annex_for, certify, day_in
+        from unlabel.report.service import annex_for, certify, day_in, digest_of_demand
 
         annex = annex_for(auditor_key, legal_basis, informed)
         day = day_in(received) if isinstance(received, str) else received
+        digest = digest_of_demand(demand, dated=day is not None)
         target = None if path is None else Path(path)
-        alone = self.is_temporary
         certified = self.with_recovery(
             lambda: certify(
-                self, target, request=request, received=day, annex=annex, temporary=alone
+                self,
+                target,
+                request=request,
+                received=day,
+                annex=annex,
+                demand=digest,
+                temporary=self.is_temporary,
             )
         )
         if certified.newly_trusted:

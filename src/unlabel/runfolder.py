@@ -10,6 +10,7 @@ RUN/
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import tempfile
@@ -28,10 +29,11 @@ from unlabel.party import Ledger
 #: Whether to replace a run; `forgotten` also one that has forgotten something.
 Overwrite = bool | Literal["forgotten"]
 
+CERTIFICATE = "certificate.json"
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {
     *(RUN_FILE, OLD_RUN_FILE, "metrics.jsonl", "report.html"),
-    *("certificate.json", "certificate.annex"),
+    *(CERTIFICATE, "certificate.annex"),
 }
 LONGEST_NAME = 255
 PARTY_FILES = {
@@ -175,6 +177,16 @@ def read_config_of(folder: Path) -> RunConfig:
     from unlabel.config.loader import read_run_folder
 
     return read_run_folder(folder)
+
+
+def certified_version(folder: Path) -> int | None:
+    """Return the version that the certificate in a run's folder is about; nothing is checked."""
+    try:
+        body = json.loads((folder / CERTIFICATE).read_bytes())["certificate"]
+        version = body.get("version", body["parties"][ACTIVE]["part"]["version"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return version if isinstance(version, int) else None
 
 
 def ledgers_in(folder: Path) -> tuple[str, ...]:

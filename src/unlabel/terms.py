@@ -24,7 +24,8 @@ VISIBILITY_MEANS: dict[Visibility, str] = {
     "open": "partners can tell what was forgotten",
 }
 DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
-    "none": "the answers still show the label or its training rows, or the rest was damaged",
+    "none": "not forgotten: the answers still show the label or its training rows, or the rest was "
+    "damaged",
     "answers": "the model no longer gives the label as an answer; hiding an output gets this far",
     "top": "our tests find it no more in the label holder's own model",
     "bottoms": "our tests find it no more in any partner's model",
@@ -35,13 +36,17 @@ GUARANTEE_MEANS: dict[Guarantee, str] = {
 
 
 def describe(
-    visibility: Visibility, depth: Depth | Literal["none"], guarantee: Guarantee
+    visibility: Visibility, depth: Depth | Literal["none"] | None, guarantee: Guarantee | None
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return the three words of a request, each with its value and what that means."""
+    """Return the three words of a request, each with its value and what that means.
+
+    depth, guarantee  None where there was no audit
+    """
+    unaudited = ("not known", "no audit of this request was made")
     return (
         ("visibility", visibility, VISIBILITY_MEANS[visibility]),
-        ("depth", depth, DEPTH_MEANS[depth]),
-        ("guarantee", guarantee, GUARANTEE_MEANS[guarantee]),
+        ("depth", *(unaudited if depth is None else (depth, DEPTH_MEANS[depth]))),
+        ("guarantee", *(unaudited if not guarantee else (guarantee, GUARANTEE_MEANS[guarantee]))),
     )
 
 

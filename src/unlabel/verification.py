@@ -21,6 +21,8 @@ def verify(
     annex: str | Path | None = None,
     annex_key: str | Path | None = None,
     trust: str | Path | Mapping[str, str] | None = None,
+    demand: str | Path | None = None,
+    rerun: str | Path | None = None,
 ) -> Checks:
     """Check a certificate offline; every fault is named, and what was not checked.
 
@@ -29,13 +31,16 @@ def verify(
     annex_key  the auditor's private key, to open the annex
     trust      the parties' public keys by name, or a YAML file with them, such as a kit's
                agreement.yaml; the run's own by default
+    demand     file of the demand, to compare with the hash in the certificate
+    rerun      the same with all parties' data: the audit is done again on a copy of it
     """
     path = certificate.path if isinstance(certificate, Certified) else Path(certificate)
-    folder = None if run is None else Path(run)
+    given = rerun if run is None else run
+    folder = None if given is None else Path(given)
     beside = path.with_suffix(".annex") if annex is None else Path(annex)
     text = _read(path)
     sealed = _read(beside) if annex is not None or beside.exists() else None
-    return checking.verify(
+    checks = checking.verify(
         text,
         path.name,
         trust=_anchors(trust, folder),
@@ -43,7 +48,14 @@ def verify(
         annex=sealed,
         annex_key=None if annex_key is None else read_annex_key(Path(annex_key)),
         run=folder,
+        demand=None if demand is None else _read(Path(demand)),
     )
+    if rerun is not None:
+        from unlabel.federation import Federation
+        from unlabel.report.rerun import check_again
+
+        check_again(Federation.open(rerun).copy(), checks)
+    return checks
 
 
 def _anchors(

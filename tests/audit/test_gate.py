@@ -117,6 +117,13 @@ def test_each_measure_can_stop_a_level(measure: str, value: float, depth: str) -
     assert depth_of(findings) == depth
 
 
+def test_a_party_whose_model_is_the_same_stops_the_deepest_level_alone() -> None:
+    findings = judge(measured(), LIMITS, ("left",))
+    assert depth_of(findings) == "top"
+    (failed,) = [finding for finding in findings if finding.ruling == "fail"]
+    assert failed.sentence == "The model of party 'left' is the same as before the request."
+
+
 @pytest.mark.parametrize(
     ("value", "expected"), [(0.02, "pass"), (0.03, "warn"), (0.04, "warn"), (0.041, "fail")]
 )

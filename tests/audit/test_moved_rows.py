@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
 from sklearn.metrics import roc_auc_score
 
 from unlabel.audit import Observation, ObservedRows
 from unlabel.audit.attacks.moved_rows import moved_attacks
 from unlabel.audit.observation import read_observation, write_observation
 from unlabel.errors import RunError
+from unlabel.files import sha256
 
 NAMES = ("a", "b", "c")
+MADE_FROM = {"recipe": "0f" * 32, "seed": "1"}
 
 
 def part(seed: int, rows: int = 60) -> ObservedRows:
@@ -77,9 +81,10 @@ def test_without_rows_of_both_kinds_there_is_no_attack(seen: Observation) -> Non
 
 def test_what_was_seen_comes_back_from_its_file(seen: Observation, tmp_path: Path) -> None:
     path = tmp_path / "0.safetensors"
-    write_observation(path, seen)
+    write_observation(path, seen, MADE_FROM)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    restored = read_observation(path, NAMES)
+    restored, content = read_observation(path, NAMES, MADE_FROM)
+    assert content == sha256(save(load_file(path)))
     assert restored.names == NAMES
     for name in ("train", "test"):
         was, now = getattr(seen, name), getattr(restored, name)
@@ -91,9 +96,31 @@ def test_what_was_seen_comes_back_from_its_file(seen: Observation, tmp_path: Pat
 
 def test_a_file_that_was_changed_is_named(seen: Observation, tmp_path: Path) -> None:
     path = tmp_path / "0.safetensors"
-    write_observation(path, seen)
+    write_observation(path, seen, MADE_FROM)
     whole = path.read_bytes()
     for damaged in (b"", whole[:200], whole[:-8], whole.replace(b"test/scores", b"test/scorns")):
         path.write_bytes(damaged)
         with pytest.raises(RunError):
-            read_observation(path, NAMES)
+            read_observation(path, NAMES, MADE_FROM)
+
+
+def test_a_model_of_another_recipe_or_seed_or_with_other_content_is_named(
+    seen: Observation, tmp_path: Path
+) -> None:
+    path = tmp_path / "0.safetensors"
+    for noted in ({**MADE_FROM, "seed": "2"}, {**MADE_FROM, "recipe": "00" * 32}, {}):
+        write_observation(path, seen, noted)
+        with pytest.raises(RunError, match="by this recipe and from this seed; remove the file"):
+            read_observation(path, NAMES, MADE_FROM)
+    write_observation(path, seen, MADE_FROM)
+    with safe_open(path, "pt") as file:
+        noted = file.metadata()
+    # The same sizes and the same words at its head, but one other score.
+    tensors = load_file(path)
+    tensors["test/scores"][0, 0] += 1
+    path.write_bytes(save(tensors, noted))
+    with pytest.raises(RunError, match="is not what an audit kept of a model retrained"):
+        read_observation(path, NAMES, MADE_FROM)
+    path.write_bytes(save(tensors))  # as earlier versions wrote it, with nothing at its head
+    with pytest.raises(RunError, match="is not what an audit kept of a model retrained"):
+        read_observation(path, NAMES, MADE_FROM)

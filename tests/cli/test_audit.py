@@ -11,6 +11,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,17 @@ import numpy as np
 import pytest
 import torch
 from cli.command_line import contents, nothing_written, one_thread, unlabel
+from safetensors import safe_open
 from torch import Tensor
 from unlabel_bench.privacy.partner_view import Heard, heard_of
 
 from unlabel import Federation
-from unlabel.audit import MEASURES, compare
+from unlabel.audit import MEASURES, Verdict, compare
+from unlabel.audit import service as auditing
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
 from unlabel.forget.slots import run_slot
+from unlabel.signing import is_hex
 from unlabel.train import Training
 from unlabel.wire import LocalTransport, Message
 
@@ -146,6 +150,10 @@ def test_retrained_models_are_kept_and_used_again(
     assert not [said for said in first["unknown"] if "retrained" in said]
     (file,) = (run / "active" / "retrained").rglob("*.safetensors")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with safe_open(file, "pt") as kept:
+        noted = kept.metadata()
+    assert first["facts"]["references"] == [noted["content"]]
+    assert noted["seed"] == "1"  # the run's own is 0
     aim = first["measures"]["forgotten-accuracy"]["values"]["retrained"]["value"]
     assert aim == 0.0  # it never met the label
 
@@ -158,8 +166,12 @@ def test_retrained_models_are_kept_and_used_again(
         assert second["measures"] == first["measures"]
     with pytest.raises(AssertionError, match="second training"):
         unlabel("audit", run, "--retrained", "2")
+    # The same model once more is no second one.
+    (file.parent / "1.safetensors").write_bytes(file.read_bytes())
+    assert "1.safetensors' is not what an audit kept" in unlabel("audit", run).sentence
+    (file.parent / "1.safetensors").unlink()
     file.write_bytes(file.read_bytes()[:1000])
-    assert "is not what an audit kept of a retrained model" in unlabel("audit", run).sentence
+    assert "is not what an audit kept of a model retrained" in unlabel("audit", run).sentence
 
 
 @pytest.mark.usefixtures("quick")
@@ -273,6 +285,7 @@ def test_every_party_is_back_where_it_was(run: Path) -> None:
     assert same(weights(federation), staged)  # this object predicts by what it has made
     after = contents(run)
     assert after.pop(str(AUDIT))
+    assert after.pop("active/ledger.jsonl")  # the line of the audit; no other party has one
     assert after == files
     assert unlabel("audit", run).code == 0
     assert same(weights(Federation.open(run)), original)
@@ -300,9 +313,37 @@ def test_a_request_can_be_dropped_after_its_audit(run: Path, method: str) -> Non
     assert same(weights(Federation.open(run)), original)
 
 
+def unmoved(verdict: Verdict) -> list[str]:
+    """Return what an audit says of parties whose models are the same as before."""
+    findings = [f for f in verdict.findings if f.measure == "weights"]
+    assert {(f.depth, f.ruling) for f in findings} <= {("bottoms", "fail")}
+    return [f.sentence for f in findings]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_party_whose_model_is_the_same_has_forgotten_nothing(run: Path) -> None:
+    federation = stage(run)
+    verdict = federation.audit()
+    # Files of training hold the optimiser too, so that embeddings decide here.
+    assert verdict.facts.unchanged == ("passive-1", "passive-2")
+    sentence = "The model of party 'passive-{}' is the same as before the request."
+    assert unmoved(verdict) == [sentence.format(number) for number in (1, 2)]
+    federation.commit()
+    federation = stage(run, 5)
+    case = auditing.find_case(federation)
+    models = auditing._models(federation, case, (5,))
+    moved = {p: values + 1 for p, values in models["original"].test.embeddings.items()}
+    other = replace(models["original"].test, embeddings=moved)
+    models["original"] = replace(models["original"], test=other)
+    # Here the files are equal, and decide where embeddings are not, as under noise.
+    assert auditing._unchanged(federation, case, models) == ("passive-1", "passive-2")
+    assert auditing._unchanged(federation, replace(case, before=None), models) == ()
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_method_that_moves_the_bottoms_shows_which_rows(run: Path) -> None:
     verdict = stage(run, method="deep").audit()
+    assert (verdict.facts.unchanged, unmoved(verdict)) == ((), [])
     assert verdict.visibility == "open"
     attacks = verdict.privacy.attacks
     assert attacks is not None
@@ -337,7 +378,10 @@ def test_a_commit_below_the_demanded_level_takes_force_which_is_recorded(run: Pa
     assert unlabel("audit", run, "--demand", "answers").code == 0
     assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("commit", run, "--force").code == 0
-    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "bottoms", "forced": True}
+    noted = last_commit(run)["audit"]
+    line = [e.note for e in Federation.open(run).ledger()["active"] if e.event == "audit"][-1]
+    assert noted.pop("figures") == line["figures"]
+    assert noted == {"depth": "top", "demanded": "bottoms", "forced": True}
     passive = Federation.open(run).ledger()["passive-1"]
     assert not any("audit" in entry.note for entry in passive)
     assert unlabel("keys", "auditor", "--out", "keys").code == 0
@@ -355,7 +399,9 @@ def test_a_deeper_wish_on_the_command_line_counts_too(run: Path) -> None:
     assert "'bottoms' is demanded" in unlabel("commit", run).sentence
     assert unlabel("audit", run).code == 0
     assert unlabel("commit", run).code == 0
-    assert last_commit(run)["audit"] == {"depth": "top", "demanded": "top", "forced": False}
+    noted = last_commit(run)["audit"]
+    assert is_hex(noted.pop("figures"), 64)
+    assert noted == {"depth": "top", "demanded": "top", "forced": False}
 
 
 @pytest.mark.usefixtures("quick")

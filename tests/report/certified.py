@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,13 +14,15 @@ import numpy as np
 from report import verdicts
 
 from unlabel import Federation
-from unlabel.audit import Finding, Measurement, ModelFigure
-from unlabel.config import ModelSettings, RunConfig, TrainSettings
+from unlabel.audit import Measurement, ModelFigure, SeedFigure, Verdict
+from unlabel.audit.binding import bind
+from unlabel.audit.gate import depth_of, judge
+from unlabel.config import AuditSettings, ModelSettings, RunConfig, TrainSettings
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings, Transaction
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.report.annex import read_auditor_key, seal
-from unlabel.report.certificate import AnnexRequest, issue
+from unlabel.report.certificate import AnnexRequest, issue, statement
 from unlabel.signing import Signer, canonical
 
 LABELS = ("ape", "bat", "cat", "hippopotamus")
@@ -66,11 +69,39 @@ def forget(
     return str(outcome.result.request)
 
 
-def audit(run: Path, request: str, depth: Any = "top") -> None:
-    """Write the verdict of an audit, with a figure that JSON has no word for."""
-    rank = ModelFigure(0.25, 0.1, 0.4, {"scores": [1, 2]})
-    figures = {"rank": rank, "relearning": ModelFigure(float("inf"))}
-    verdict = replace(
+def figure(value: float, *seeds: float, **detail: Any) -> ModelFigure:
+    """Return a figure of one seed or of several, known to a hundredth."""
+    each = tuple(SeedFigure(one, one - 0.01, one + 0.01) for one in seeds or (value,))
+    return ModelFigure(value, value - 0.1, value + 0.1, detail, "", seeds or (value,), each)
+
+
+def figures(depth: str) -> dict[str, Measurement]:
+    """Return figures from which a depth follows; only the deepest needs retrained models."""
+    rank = ModelFigure(0.95 if depth == "answers" else 0.25, 0.1, 0.4, {"scores": [1, 2]})
+    values: dict[str, dict[str, ModelFigure]] = {
+        "forgotten-accuracy": {"forgotten": figure(0.5 if depth == "none" else 0.0)},
+        "rank": {"forgotten": rank},
+        # It never came back, for which JSON has no word.
+        "relearning": {"forgotten": figure(math.inf, math.inf, tried=500, curve=[1])},
+    }
+    if depth == "bottoms":
+        values["relearning"] |= {"original": figure(2.0), "retrained": figure(45.0, 44.0, 46.0)}
+        values["probe-linear"] = {
+            "original": figure(0.9),
+            "retrained": figure(0.5, 0.49, 0.51),
+            "forgotten": figure(0.5),
+        }
+    return {
+        name: Measurement("", "top", None, "share", by_model) for name, by_model in values.items()
+    }
+
+
+def verdict(request: str, depth: Any = "top") -> Verdict:
+    """Return a verdict in which everything follows from the figures."""
+    measures, limits = figures(depth), AuditSettings()
+    findings = judge(measures, limits)
+    assert depth_of(findings) == depth
+    return replace(
         verdicts.bare(),
         request=request,
         labels=("hippopotamus",),
@@ -79,14 +110,25 @@ def audit(run: Path, request: str, depth: Any = "top") -> None:
         demanded="top",
         visibility="open",
         method="renormalise",
-        findings=(Finding("top", "rank", "pass", "Fine."),),
-        measures={
-            name: Measurement("", "top", None, "share", {"forgotten": figure})
-            for name, figure in figures.items()
-        },
+        findings=tuple(findings),
+        measures=measures,
+        thresholds=limits,
         unknown=("There was no retrained model.",),
     )
-    (run / "active" / "audit.json").write_text(json.dumps(verdict.to_json()))
+
+
+def keep_audit(run: Path, found: Verdict) -> Path:
+    """Keep a verdict as an audit does: in the file, and by a line of the ledger."""
+    path = run / "active" / "audit.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found.to_json()))
+    bind(Ledger(run / "active", mode=0o600), path)
+    return path
+
+
+def audit(run: Path, request: str, depth: Any = "top") -> None:
+    """Keep the verdict of an audit, with a figure that JSON has no word for."""
+    keep_audit(run, verdict(request, depth))
 
 
 @dataclass
@@ -120,6 +162,13 @@ class Forger:
         found = self.body["parties"][party]["part"]
         assert isinstance(found, dict)
         return found
+
+    def state(self, depth: str | None) -> None:
+        """Say of a depth what a certificate says without figures, beside the parts it has now."""
+        parts = {party: signed["part"] for party, signed in self.body["parties"].items()}
+        purges = {party: (part["purge"] or {}).get("at") for party, part in parts.items()}
+        purges |= dict.fromkeys(self.body["not_signed"])
+        self.body.update(statement(depth, self.body["visibility"], purges=purges))
 
     def write(self) -> None:
         self.path.write_text(json.dumps(self.whole))

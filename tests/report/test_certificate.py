@@ -22,9 +22,20 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 from hypothesis import given
 from hypothesis import strategies as st
-from report.certified import PARTIES, PASSIVE, audit, certify, copy, forget, make_run
+from report.certified import (
+    PARTIES,
+    PASSIVE,
+    audit,
+    certify,
+    copy,
+    forget,
+    keep_audit,
+    make_run,
+    verdict,
+)
 
 from unlabel import Federation, Policy
+from unlabel.audit import ModelFigure
 from unlabel.cli.options import expect_same
 from unlabel.config import SERVES
 from unlabel.config.loader import read_run_folder
@@ -381,10 +392,10 @@ def test_a_comparison_with_retrained_models_is_certified_only_where_there_was_on
     words = certify(run)["certificate"]["words"]
     assert claim not in words
     assert without in words
-    path = run / "active" / "audit.json"
-    found = json.loads(path.read_text())
-    found["measures"]["rank"]["values"]["retrained"] = {"value": 0.5}
-    path.write_text(json.dumps(found))
+    found = verdict(request_of(run), depth)
+    rank = found.measures["rank"]
+    rank = replace(rank, values={**rank.values, "retrained": ModelFigure(0.5)})
+    keep_audit(run, replace(found, measures={**found.measures, "rank": rank}))
     words = certify(run)["certificate"]["words"]
     assert claim in words
     assert without not in words
@@ -480,8 +491,10 @@ def test_the_annex_tells_the_auditor_all_there_is(run: Path, keys: Path) -> None
     figures = found["audit"]["measures"]
     rank = figures["rank"]["values"]["forgotten"]
     assert (rank["value"], rank["low"], rank["high"]) == (0.25, 0.1, 0.4)
-    assert "detail" not in rank
-    assert figures["relearning"]["values"]["forgotten"]["value"] == "infinite"
+    assert rank["detail"] == {}  # scores are only drawn
+    relearning = figures["relearning"]["values"]["forgotten"]
+    assert relearning["detail"] == {"tried": 500}  # by this it was judged
+    assert relearning["value"] == "infinite"
     assert "There was no retrained model." in found["not_tested"]
     assert found["method"] == "renormalise"
 

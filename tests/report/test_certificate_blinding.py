@@ -163,6 +163,7 @@ def test_a_party_of_the_federation_that_is_not_mentioned_is_named(
     assert read_run_folder(run).party_names() == PARTIES
     forger = Forger(run, run)
     missing = forger.body["parties"].pop("passive-2")
+    forger.state(forger.body["depth"])
     forger.sign()
     trust = run / "trust.json"
     trust.write_text(
@@ -185,6 +186,7 @@ def test_a_party_of_the_federation_that_is_not_mentioned_is_named(
     assert [said in fault for fault in json.loads(found.out)["faults"]] == [True]
     # Named as not having signed, it is no fault.
     forger.body["not_signed"]["passive-2"] = "It refused."
+    forger.state(forger.body["depth"])
     forger.sign()
     assert unlabel(*words, "--run", run).json["faults"] == []
     assert missing["part"]["party"] == "passive-2"

@@ -202,6 +202,7 @@ def test_words_of_others_do_not_steer_the_terminal(trained: Path, tmp_path: Path
     forger = Forger(run, run)
     forger.body["not_signed"] = {"passive-3": "It refused: \x1b[8mnothing\u202e more"}
     forger.body["term"]["purged"] = None
+    forger.state(None)
     forger.sign()
     found = unlabel("verify", run / "certificate.json")
     assert found.code == 0

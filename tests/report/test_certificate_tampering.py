@@ -64,7 +64,7 @@ def test_a_good_certificate_holds_wholly(made: Made, which: str) -> None:
     found = check(run, made.keys)
     assert found.faults == []
     assert found.unchecked == []
-    assert len(found.held) == 6 + len(PARTIES)
+    assert len(found.held) == 7 + len(PARTIES)
     assert found.annex is not None
     assert found.annex["asked"] == {"labels": ["hippopotamus"]}
 
@@ -306,7 +306,7 @@ def annex_of_no_form(forger: Forger, _: Made) -> None:
     forger.use_annex(b"{}")
 
 
-@case("does not give the commitment of the certificate")
+@case("does not give the commitment of the certificate", alone=False)
 def another_label_in_the_annex(forger: Forger, _: Made) -> None:
     forger.reseal(lambda plain: plain.update(asked={"labels": ["cat"]}), opened(forger))
 
@@ -321,7 +321,7 @@ def another_request_in_the_annex(forger: Forger, _: Made) -> None:
     forger.reseal(lambda plain: plain.update(request="0123"), opened(forger))
 
 
-@case("states depth bottoms, the annex top")
+@case("states depth bottoms, the annex top", alone=False)
 def level_raised(forger: Forger, _: Made) -> None:
     forger.body["depth"] = "bottoms"
     forger.sign()
@@ -435,6 +435,103 @@ def a_commit_dated_otherwise_in_the_ledger(forger: Forger, _: Made) -> None:
     forger.rewrite_ledger("passive-2", lambda line: line.update(at="2020-01-01T00:00:00+00:00"))
 
 
+ITSELF = "The certificate contradicts itself: "
+
+
+@case(f"{ITSELF}it is about the version that the active party's part names")
+def version_changed(forger: Forger, _: Made) -> None:
+    forger.body["version"] += 1
+    forger.sign()
+
+
+@case(f"{ITSELF}a depth and a guarantee go together")
+def guarantee_dropped(forger: Forger, _: Made) -> None:
+    forger.body["guarantee"] = None
+    forger.sign()
+
+
+@case(f"{ITSELF}without an audit there are no figures", alone=False)
+def audit_denied(forger: Forger, _: Made) -> None:
+    forger.state(None)
+    forger.sign()
+
+
+@case(f"{ITSELF}a hidden request is always secret", alone=False)
+def hidden_and_not_secret(forger: Forger, _: Made) -> None:
+    forger.body["visibility"] = "hidden"
+    forger.sign()
+
+
+@case(f"{ITSELF}the method is kept back in a secret request alone")
+def method_kept_back(forger: Forger, _: Made) -> None:
+    forger.body["method"] = None
+    forger.sign()
+
+
+@case("words of the certificate are not those of the depth and the figures")
+def words_of_another_audit(forger: Forger, _: Made) -> None:
+    forger.state("top")  # of one whose figures are not at hand
+    forger.sign()
+
+
+@case("figures in the annex are not those whose hash the certificate holds", alone=False)
+def hash_of_the_figures_changed(forger: Forger, _: Made) -> None:
+    forger.body["figures"] = "0" * 64
+    forger.sign()
+
+
+@case("figures in the annex are not those whose hash the certificate holds")
+def a_figure_in_the_annex_changed(forger: Forger, _: Made) -> None:
+    forger.reseal(lambda plain: plain["audit"]["facts"].update(seconds=0.5), opened(forger))
+
+
+@case("figures in the annex cannot be read (", alone=False)
+def figures_in_the_annex_without_form(forger: Forger, _: Made) -> None:
+    forger.reseal(lambda plain: plain["audit"].update(measures=7), opened(forger))
+
+
+@case("Whether the demanded depth 'top' was reached is not as it follows", alone=False)
+def demanded_depth_called_missed(forger: Forger, _: Made) -> None:
+    forger.reseal(lambda plain: plain["audit"].update(passed=False), opened(forger))
+
+
+@case("The ledger of party 'active' holds another depth or other figures of an audit")
+def depth_raised_and_the_annex_kept_back(forger: Forger, _: Made) -> None:
+    forger.state("bottoms")
+    forger.body["annex"] = None
+    forger.annex.unlink()
+    forger.sign()
+
+
+@case("The ledger of party 'active' holds another depth or other figures of an audit")
+def hash_of_the_figures_dropped(forger: Forger, _: Made) -> None:
+    forger.body["figures"] = None
+    forger.sign()
+
+
+@case("by its own part party 'passive-1' has the same weights as before", alone=False)
+def a_model_that_never_changed_called_forgotten(forger: Forger, _: Made) -> None:
+    forger.state("bottoms")
+    weights = forger.part("passive-1")["weights"]
+    weights["before"] = weights["after"]
+    forger.sign_part("passive-1")
+    forger.sign()
+
+
+@case("finding of the audit follows, but is not stated: weights, bottoms, fail", alone=False)
+def a_model_that_never_changed_left_out_of_the_findings(forger: Forger, _: Made) -> None:
+    weights = forger.part("passive-1")["weights"]
+    weights["before"] = weights["after"]
+    forger.sign_part("passive-1")
+    forger.sign()
+
+
+@case("The demand in the annex is not the one")
+def demand_invented(forger: Forger, _: Made) -> None:
+    forger.body["demand"] = "0" * 64
+    forger.sign()
+
+
 def test_there_are_more_than_twenty_ways_to_tamper() -> None:
     assert len(CASES) > 20
 
@@ -504,6 +601,8 @@ def test_what_was_not_looked_at_is_said(made: Made, tmp_path: Path) -> None:
     assert [sentence.split(",")[0] for sentence in found["not_checked"]] == [
         "No trusted keys were given",
         "The annex is not there",
+        "The depth is signed by the label holder and was not checked: the figures it follows from "
+        "stand in the annex",
         "No run was given",
     ]
     (tmp_path / "bare").mkdir()

@@ -18,7 +18,7 @@ from unlabel import Federation, terms
 from unlabel.forget import ForgetSettings
 from unlabel.report.certificate import statement
 from unlabel.report.page import page
-from unlabel.report.wording import FORBIDDEN
+from unlabel.report.wording import FORBIDDEN, with_noise
 from unlabel.terms import DEPTHS, VISIBILITIES, effects
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -56,7 +56,9 @@ def of_label(text: str) -> str:
 def test_page_and_certificate_say_the_same_three_things(visibility: Any, depth: Any) -> None:
     for made in (verdicts.full, verdicts.top_only):  # sent with noise, and without
         verdict = replace(made(), visibility=visibility, depth=depth, state="committed")
-        words = statement(depth, visibility, verdict, purges=PURGES)["words"]
+        noise = with_noise(verdict)
+        stated = statement(depth, visibility, verdict.measures, noise=noise, purges=PURGES)
+        words = stated["words"]
         parts = on_page(page(verdict, PURGES))
         assert words.splitlines()[1:] == parts
         assert [part.split(": ")[0] for part in parts] == ["Deleted", "Changed", "Remains"]
@@ -93,8 +95,9 @@ def test_a_hidden_request_changed_no_partners_model_unless_there_was_noise() -> 
             assert "bottom models" in changed["Changed"][0]
     # Where no audit says so, it is not known whether there was noise.
     assert "No partner's model" not in statement("top", "hidden")["words"]
-    assert "No partner's model" in statement("top", "hidden", verdicts.top_only())["words"]
-    assert "No partner's model" not in statement("top", "hidden", verdicts.full())["words"]
+    silent, noisy = verdicts.top_only(), verdicts.full()
+    assert (with_noise(silent), with_noise(noisy)) == (False, True)
+    assert "No partner's model" in statement("top", "hidden", noise=False)["words"]
 
 
 def test_weights_are_gone_only_where_their_party_says_so() -> None:

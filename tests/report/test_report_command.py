@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cli.command_line import nothing_written, one_thread, unlabel
 from report import verdicts
+from report.certified import keep_audit
 
 from unlabel.audit import Verdict, observe
 from unlabel.audit.pictures import picture_data
@@ -25,9 +26,11 @@ __all__ = ["one_thread"]
 
 def keep(run: Path, found: Any) -> Path:
     """Write what an audit would have written."""
+    if isinstance(found, Verdict):
+        return keep_audit(run, found)
     path = run / "active" / "audit.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found.to_json() if isinstance(found, Verdict) else found))
+    path.write_text(json.dumps(found))
     return path
 
 
@@ -120,9 +123,10 @@ def test_the_page_may_go_elsewhere_and_says_when_ledgers_cannot_be_read(tmp_path
     keep(tmp_path / "run", verdicts.full())
     done = unlabel("report", tmp_path / "run", "--out", tmp_path / "there" / "page.html")
     assert done.code == 0
-    assert "What became of the request since, and of older weights, is not known: " in done.err
+    words = "since, and of older weights, is not known, nor whether the audit was changed: "
+    assert f"What became of the request {words}" in done.err
     text = (tmp_path / "there" / "page.html").read_text(encoding="utf-8")
-    assert "What became of the request since, and of older weights, is not known: " in text
+    assert f"What became of the request {words}" in text
     assert not (tmp_path / "run" / "report.html").exists()
 
 

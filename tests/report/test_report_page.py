@@ -153,12 +153,12 @@ def test_the_label_holders_own_bottom_is_no_partners_model() -> None:
     assert "The models of the features, the label holder's own among them, can still" in text
     places = [step.place for step in page_file.ladder(probed("active", "shop"))]
     assert places == ["The answers", "The label holder's top model", "The models of the features"]
-    stated = statement("top", "hidden", probed("active", "shop"))["words"]
+    stated = statement("top", "hidden", probed("active", "shop").measures)["words"]
     assert stated.startswith("Forgotten in the answers and in the label holder's top model.")
     # A label holder without features has one model, and the others are the partners'.
     places = [step.place for step in page_file.ladder(probed("bank", "shop"))]
     assert places == ["The answers", "The label holder's model", "The partners' models"]
-    stated = statement("top", "hidden", probed("bank", "shop"))["words"]
+    stated = statement("top", "hidden", probed("bank", "shop").measures)["words"]
     assert stated.startswith("Forgotten in the answers and in the label holder's model.")
 
 

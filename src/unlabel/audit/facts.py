@@ -45,6 +45,8 @@ class AuditFacts:
     top         name of the active party's top model; linear where it is one linear layer
     retrained   how many retrained models the figures are compared with
     forgetting  what it took to carry the request out
+    references  SHA-256 of what was kept of each of these retrained models
+    unchanged   passive parties whose models are the same as before the request
     """
 
     at: str
@@ -56,6 +58,8 @@ class AuditFacts:
     top: str
     retrained: int
     forgetting: ForgettingCost = field(default_factory=ForgettingCost)
+    references: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> AuditFacts:
@@ -70,12 +74,19 @@ class AuditFacts:
             top=str(raw["top"]),
             retrained=_needed(raw, "retrained"),
             forgetting=ForgettingCost.of(raw["forgetting"]),
+            references=tuple(map(str, raw.get("references", ()))),
+            unchanged=tuple(map(str, raw.get("unchanged", ()))),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain data; of the cost of forgetting what is known."""
         cost = {k: v for k, v in plain_data(self.forgetting).items() if v is not None}
-        return {**plain_data(self), "forgetting": cost}
+        plain = {k: v for k, v in plain_data(self).items() if v or k not in _SINCE_0_8}
+        return {**plain, "forgetting": cost}
+
+
+#: What earlier versions did not note; left out where there is none.
+_SINCE_0_8 = ("references", "unchanged")
 
 
 @dataclass(frozen=True)

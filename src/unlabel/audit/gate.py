@@ -18,7 +18,7 @@ errors.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import mean, stdev
 from typing import Literal
@@ -41,11 +41,17 @@ KNOWS = 0.8
 UNSURE = 0.5
 NOT_MEASURED = Measurement("", None, None, "number", {})
 NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
+UNCHANGED = "The model of party '{}' is the same as before the request."
 WOULD_PASS = "Nothing follows: on these data the original itself would pass."
 
 
-def judge(measures: Measurements, limits: AuditSettings) -> list[Finding]:
-    """Return a finding for everything that decides a depth."""
+def judge(
+    measures: Measurements, limits: AuditSettings, unchanged: Sequence[str] = ()
+) -> list[Finding]:
+    """Return a finding for everything that decides a depth.
+
+    unchanged  passive parties whose models are the same as before: they have lost nothing
+    """
     rules: list[tuple[Depth, str, Rule]] = [
         ("answers", "forgotten-accuracy", _forgotten),
         ("answers", "retained-accuracy", _retained),
@@ -60,7 +66,7 @@ def judge(measures: Measurements, limits: AuditSettings) -> list[Finding]:
     return [
         Finding(depth, name, *rule(measures.get(name, NOT_MEASURED), limits))
         for depth, name, rule in rules
-    ]
+    ] + [Finding("bottoms", "weights", "fail", UNCHANGED.format(party)) for party in unchanged]
 
 
 def depth_of(findings: list[Finding]) -> Depth | Literal["none"]:

@@ -8,23 +8,25 @@ a file, so that the model is retrained once and not for every audit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
 from unlabel.data import ACTIVE, Rows
 from unlabel.errors import RunError
-from unlabel.files import write_atomically
+from unlabel.files import sha256, write_atomically
 from unlabel.models.tops import MUTED, Top
 from unlabel.party import ActiveParty
 
 PARTS = ("train", "test")
 TENSORS = ("labels", "logits", "scores")
+#: In a file's metadata: SHA-256 of its tensors.
+CONTENT = "content"
 
 
 @dataclass(frozen=True)
@@ -117,28 +119,45 @@ def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observatio
     return Observation(train, test, tuple(names))
 
 
-def write_observation(path: Path, observed: Observation) -> None:
-    """Write an observation to a file that its owner alone can read: it holds all labels."""
+def write_observation(path: Path, observed: Observation, made_from: Mapping[str, str]) -> None:
+    """Write an observation to a file that its owner alone can read: it holds all labels.
+
+    made_from  what the model was trained from; it stands in the file, with the content's hash
+    """
     tensors: dict[str, Tensor] = {}
     for name in PARTS:
         rows: ObservedRows = getattr(observed, name)
         tensors |= {f"{name}/{kind}": getattr(rows, kind) for kind in TENSORS}
         tensors |= {f"{name}/embeddings/{p}": values for p, values in rows.embeddings.items()}
     copies = {name: tensor.contiguous().clone() for name, tensor in tensors.items()}
-    write_atomically(path, save(copies), mode=0o600)
+    noted = {**made_from, CONTENT: sha256(save(copies))}
+    write_atomically(path, save(copies, noted), mode=0o600)
 
 
-def read_observation(path: Path, names: Sequence[str]) -> Observation:
-    """Return the observation in a file; `names` are those of the labels."""
+def read_observation(
+    path: Path, names: Sequence[str], made_from: Mapping[str, str]
+) -> tuple[Observation, str]:
+    """Return the observation in a file and the hash of its content, or say that it does not fit.
+
+    names  of the labels
+
+    A file that does not fit is refused and not replaced: nothing that an audit does leaves one
+    there, so its owner should know before it is gone.
+    """
     try:
+        with safe_open(path, "pt") as file:
+            noted = file.metadata()
         tensors = load_file(path)
         train, test = (_rows(tensors, name) for name in PARTS)
-    except (OSError, KeyError, SafetensorError) as error:
+        content = sha256(save(tensors))
+        if noted != {**made_from, CONTENT: content}:
+            raise ValueError("its content, recipe or seed is another")
+    except (OSError, KeyError, ValueError, SafetensorError) as error:
         raise RunError(
-            f"'{path}' is not what an audit kept of a retrained model; remove the file, and the "
-            f"next audit retrains it."
+            f"'{path}' is not what an audit kept of a model retrained on these data, by this "
+            f"recipe and from this seed; remove the file, and the next audit retrains it."
         ) from error
-    return Observation(train, test, tuple(names))
+    return Observation(train, test, tuple(names)), content
 
 
 def _rows(tensors: dict[str, Tensor], name: str) -> ObservedRows:

@@ -17,13 +17,20 @@ from torch import nn
 
 from unlabel._version import __version__
 from unlabel.audit.attacks.moved_rows import moved_attacks
+from unlabel.audit.binding import bind, noted_audit, verdict_of
 from unlabel.audit.compare import compare
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import NO_RETRAINED, depth_of, judge
-from unlabel.audit.observation import Observation, observe, read_observation, write_observation
+from unlabel.audit.observation import (
+    PARTS,
+    Observation,
+    observe,
+    read_observation,
+    write_observation,
+)
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
-from unlabel.audit.verdict import AUDIT, Verdict, reaches, verdict_of
+from unlabel.audit.verdict import AUDIT, Verdict, reaches
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError
@@ -33,7 +40,8 @@ from unlabel.forget.service import RETRAINED
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
-from unlabel.party import ActiveParty
+from unlabel.party import ActiveParty, Ledger
+from unlabel.party.bottom import fingerprint
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, RequestFacts, Training, VersionFacts, assemble
 from unlabel.train.facts import staged_in
@@ -129,9 +137,10 @@ def audit(
     references = _references(run, case, retrained, watch)
     observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     if references:
-        observed["retrained"] = references
+        observed["retrained"] = [one for one, _ in references]
+    unchanged = _unchanged(run, case, models)
     measures = compare(observed, labels, watch=watch)
-    findings = judge(measures, limits)
+    findings = judge(measures, limits, unchanged)
     first = {name: several[0] for name, several in observed.items()}
     attacks = None
     if "original" in models:
@@ -151,13 +160,19 @@ def audit(
         pictures=picture_data(first, labels, run.labels),
         privacy=Privacy.of(conduct, len(run.labels), attacks),
         messages=transfers_from_json(conduct.messages),
-        unknown=tuple(_unknown(case, models, references)),
+        unknown=tuple(_unknown(case, models, bool(references))),
         thresholds=limits,
-        facts=_facts(run, conduct, len(references), time.monotonic() - started),
+        facts=replace(
+            _facts(run, conduct, time.monotonic() - started),
+            retrained=len(references),
+            references=tuple(content for _, content in references),
+            unchanged=unchanged,
+        ),
     )
     # With the active party, since it names the labels.
     path = run.folder / ACTIVE / AUDIT
     write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
+    bind(run.active.versions.ledger, path)
     return verdict
 
 
@@ -178,7 +193,14 @@ def expect_committable(
         reason = staged.why_not(force=force)
         if reason:
             raise ForgetError(reason)
-    verdict = verdict_of(folder / ACTIVE, request)
+    home = folder / ACTIVE
+    verdict = verdict_of(home, request)
+    noted = noted_audit(Ledger(home).entries(), request or "")
+    if verdict is None and noted is not None:
+        raise ForgetError(
+            f"Request {request} was audited, but '{home / AUDIT}' does not hold that audit any "
+            f"more; run `unlabel audit` again."
+        )
     if verdict is None:
         return {"depth": None}
     # The run's demand, or that of the audit where it was deeper.
@@ -188,7 +210,8 @@ def expect_committable(
             f"The audit found depth '{verdict.depth}' and '{demanded}' is demanded; roll the "
             f"request back, or commit it with --force."
         )
-    return {"depth": verdict.depth, "demanded": demanded}
+    bound = {} if noted is None else {"figures": noted["figures"]}
+    return {"depth": verdict.depth, "demanded": demanded, **bound}
 
 
 def _models(run: Run, case: Case, labels: tuple[int, ...]) -> dict[str, Observation]:
@@ -216,23 +239,49 @@ def _observe(active: ActiveParty, run: Run, case: Case) -> Observation:
     return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 
 
-def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Observation]:
-    """Return observations of retrained models: those that are kept, and as many as are wanted.
+def _unchanged(run: Run, case: Case, models: Mapping[str, Observation]) -> tuple[str, ...]:
+    """Return the passive parties whose models are the same as before.
+
+    A file of weights from training also holds the optimiser's state, so that its hash changes
+    where no weight did; then the embeddings of every row tell.
+    """
+    if "original" not in models or case.before is None:
+        return ()
+    weights = Transaction(run.active).facts(case.before).parties
+    old, new = models["original"], models["forgotten"]
+    pairs = [(getattr(old, p).embeddings, getattr(new, p).embeddings) for p in PARTS]
+    return tuple(
+        party
+        for party in run.active.parties
+        if weights.get(party) == case.facts.parties.get(party)
+        or all(torch.equal(before[party], after[party]) for before, after in pairs)
+    )
+
+
+def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[tuple[Observation, str]]:
+    """Return what was seen of retrained models, with its hash: of those kept and those wanted.
 
     Each has a seed of its own, none of them that of the original: what they have in common with it
     is what the data says, not where it began.
     """
     holdings, config, forgotten = run.holdings, run.config, case.facts.forgotten
-    about = json.dumps([SEEDS, case.facts.data, dict(case.facts.settings), asdict(forgotten)])
-    folder = run.folder / ACTIVE / RETRAINED / sha256(about.encode())[:12]
+    kept = run.folder / ACTIVE / RETRAINED
+    if not wanted and not kept.exists():
+        return []
+    features = {party: fingerprint(each) for party, each in holdings.features.items()}
+    about = [SEEDS, case.facts.data, features, dict(case.facts.settings), asdict(forgotten)]
+    about += [asdict(config.model), asdict(config.defend)]
+    recipe = sha256(json.dumps(about, sort_keys=True, default=str).encode())
+    folder = kept / recipe[:12]
     work = folder / "work"  # where a reference is trained; what a killed audit left there goes
     shutil.rmtree(work, ignore_errors=True)
     references = []
     for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
         path = folder / f"{number}.safetensors"
+        settings = replace(config.train, seed=config.train.seed + 1 + number)
+        made_from = {"recipe": recipe, "seed": str(settings.seed)}
         if not path.exists():
             watch(number, wanted, f"retraining {number + 1} of {wanted}")
-            settings = replace(config.train, seed=config.train.seed + 1 + number)
             # The rows stay: another seed for the models, the same data to judge them on.
             reference = replace(holdings, config=replace(config, train=settings))
             try:
@@ -240,22 +289,20 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[Observa
                 active, _ = assemble(reference, folder=work)
                 rows = holdings.rows_without(forgotten)
                 Training(active, rows, settings, labels=len(run.labels)).run()
-                write_observation(path, _observe(active, run, case))
+                write_observation(path, _observe(active, run, case), made_from)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        references.append(read_observation(path, run.labels))
+        references.append(read_observation(path, run.labels, made_from))
     return references
 
 
-def _unknown(
-    case: Case, models: Mapping[str, Observation], references: list[Observation]
-) -> list[str]:
+def _unknown(case: Case, models: Mapping[str, Observation], compared: bool) -> list[str]:
     """Return what this audit cannot know."""
     conduct = case.request.conduct
     purged, hidden = "original" not in models, conduct.visibility == "hidden"
     unrecorded, silent = not conduct.messages, (conduct.privacy or {}).get("information") == 0
     sentences = {
-        f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not references,
+        f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not compared,
         "What the original knew: it was purged, so residual knowledge is undefined.": purged,
         "What crossed the wire: no record of the request's messages was kept.": unrecorded,
         "What the gradients that were sent tell a partner: they are not kept. Attacks here go by "
@@ -267,7 +314,7 @@ def _unknown(
     return [sentence for sentence, holds in sentences.items() if holds]
 
 
-def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> AuditFacts:
+def _facts(run: Run, conduct: Conduct, seconds: float) -> AuditFacts:
     rows = run.holdings.rows
     top = run.active.top.module
     linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
@@ -283,6 +330,6 @@ def _facts(run: Run, conduct: Conduct, references: int, seconds: float) -> Audit
         parties=tuple(run.active.parties),
         labels=len(run.labels),
         top="linear" if linear else top_of(run.config.model),
-        retrained=references,
+        retrained=0,
         forgetting=ForgettingCost(conduct.steps, conduct.seconds, conduct.transcript_bytes),
     )

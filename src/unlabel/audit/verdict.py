@@ -197,15 +197,6 @@ def read_verdict(path: Path) -> Verdict:
     )
 
 
-def verdict_of(home: Path, request: str | None) -> Verdict | None:
-    """Return the active party's last verdict, None where it is of another request or missing."""
-    path = home / AUDIT
-    if request is None or not path.exists():
-        return None
-    verdict = read_verdict(path)
-    return verdict if verdict.request == request else None
-
-
 def reaches(depth: str, demanded: str) -> bool:
     """Return whether a depth is at least as deep as another.
 

@@ -128,7 +128,8 @@ def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, 
     from unlabel.audit.gate import NO_RETRAINED
 
     ruling = next(each for each in STYLES if any(f.ruling == each for f in findings))
-    sentence = next(f.sentence for f in findings if f.ruling == ruling)
+    decisive = [f.sentence for f in findings if f.ruling == ruling]
+    sentence = decisive[0] if parties else " ".join(decisive)
     # Why is said once, below the table.
     sentence = sentence.replace(f": {NO_RETRAINED}", "")
     alone = [f"{p} {f.ruling}" for p, f in zip(parties, findings[1:], strict=False)]

@@ -42,13 +42,18 @@ def certificate(
         list[str] | None,
         typer.Option(metavar="PARTY", help="Was told what it is about; for the annex. Repeatable."),
     ] = None,
+    demand: Annotated[
+        Path | None,
+        typer.Option(help="File of the demand, whose hash is signed; it needs --received."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Have every party sign what it did for a request, and write certificate.json."""
-    from unlabel.report.service import annex_for, day_in
+    from unlabel.report.service import annex_for, day_in, digest_of_demand
 
     day = None if received is None else day_in(received)
     annex_for(auditor_key, legal_basis, informed or ())  # before anybody is asked
+    digest_of_demand(demand, dated=day is not None)
     target = Target.of(run, federation)
     with target.open() as opened:
         issued = opened.certificate(
@@ -57,6 +62,7 @@ def certificate(
             auditor_key=auditor_key,
             legal_basis=legal_basis,
             informed=informed or (),
+            demand=demand,
         )
     _show(target, issued, json)
 

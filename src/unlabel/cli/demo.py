@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,7 +145,8 @@ def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]
         for name, measurement in verdict.measures.items()
         if name in measures
     }
-    return verdict, {name: _model(name, every, federation) for name in SHOWN}
+    same = {"forgotten": verdict.facts.unchanged}
+    return verdict, {name: _model(name, every, federation, same.get(name, ())) for name in SHOWN}
 
 
 def _judged(verdict: Verdict) -> list[str]:
@@ -155,7 +156,10 @@ def _judged(verdict: Verdict) -> list[str]:
 
 
 def _model(
-    name: str, measures: Mapping[str, Measurement], federation: Federation
+    name: str,
+    measures: Mapping[str, Measurement],
+    federation: Federation,
+    unchanged: Sequence[str],
 ) -> dict[str, Any]:
     """Return the figures of one model, and the depth it reaches beside the retrained ones."""
     from unlabel.audit.gate import depth_of, judge
@@ -169,7 +173,8 @@ def _model(
         measure: replace(each, values={**each.values, "forgotten": each.values[name]})
         for measure, each in measures.items()
     }
-    return {**figures, "depth": depth_of(judge(beside_retrained, federation.config.audit))}
+    findings = judge(beside_retrained, federation.config.audit, unchanged)
+    return {**figures, "depth": depth_of(findings)}
 
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:

@@ -99,14 +99,14 @@ class Target:
         return f"unlabel train --resume --out {self.folder}"
 
     def note_unfinished(self, federation: ul.Federation) -> None:
-        """Say where the model is one whose training was interrupted."""
+        """Say where the model is one whose training was interrupted, or not the certified one."""
         from unlabel.train.progress import unfinished_note
 
         if federation.version is not None:
             facts = federation.active.versions.facts(federation.version)
             note = unfinished_note(facts, self.resume())
-            if note:
-                say(f"Note: {note}")
+            for sentence in filter(None, (note, federation.certificate_note)):
+                say(f"Note: {sentence}")
 
     def json(self) -> dict[str, Any]:
         """Return how the target is named in JSON."""

@@ -29,26 +29,46 @@ def verify(
         Path | None,
         typer.Option(help="YAML file with the parties' public keys; the run's config by default."),
     ] = None,
+    demand: Annotated[
+        Path | None, typer.Option(help="File of the demand, to compare with the hash in it.")
+    ] = None,
+    rerun: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="Do the audit again, on a copy of this run with all data."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a certificate offline; every fault is named, and what was not checked.
 
     Exit status 0 where it holds as far as it was checked, 3 where it does not.
     """
-    checks = ul.verify(certificate, run=run, annex=annex, annex_key=annex_key, trust=trust)
+    checks = ul.verify(
+        certificate,
+        run=run,
+        annex=annex,
+        annex_key=annex_key,
+        trust=trust,
+        demand=demand,
+        rerun=rerun,
+    )
     if json:
-        facts = {"holds": checks.holds, "faults": checks.faults, "held": checks.held}
+        facts: dict[str, Any] = {name: value for name, value, _ in checks.terms}
+        facts |= {"holds": checks.holds, "faults": checks.faults, "held": checks.held}
         facts |= {"not_checked": checks.unchecked, "annex": checks.annex}
         print_json({**facts, "certificate": str(certificate)})
         if checks.faults:
             raise typer.Exit(NOT_PASSED)
         return
+    for name, value, means in checks.terms:
+        say(f"{name.capitalize()}: {value} ({means}).")
+    for sentence in checks.faults:
+        say(f"Fault: {_shown(sentence)}")
     for sentence in checks.held:
         say(_shown(sentence))
     for sentence in checks.unchecked:
         say(f"Not checked: {_shown(sentence)}")
-    for sentence in checks.faults:
-        say(f"Fault: {_shown(sentence)}")
     if checks.faults:
         count = len(checks.faults)
         raise CertificateError(

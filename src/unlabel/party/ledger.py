@@ -19,7 +19,7 @@ from typing import Any, Literal
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256, write_atomically
 
-Event = Literal["commit", "rollback", "purge", "defer", "update", "overwrite"]
+Event = Literal["audit", "commit", "rollback", "purge", "defer", "update", "overwrite"]
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,14 @@ class Ledger:
         return entries[-1].hash if entries else ""
 
     def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
-        """Add a line, unless there is one of the same event and request already."""
+        """Add a line, unless there is one of the same event and request already.
+
+        A request may be audited many times: of these lines the newest counts.
+        """
         entries = self.entries()
         # After one request there may be several purges: they differ in the version they left.
         for entry in entries:
-            same = (entry.event, entry.request) == (event, request)
+            same = event != "audit" and (entry.event, entry.request) == (event, request)
             if same and (event != "purge" or entry.note.get("version") == note.get("version")):
                 return
         now = datetime.now(UTC).isoformat(timespec="seconds")

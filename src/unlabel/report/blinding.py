@@ -1,10 +1,11 @@
-"""Digests of weights that only a keyholder can compare: the active party's, of a secret request.
+"""Digests that only a keyholder can compare: the active party's, of a secret request.
 
     blinded = HMAC-SHA-256(key of the request, digest)
 
 The active party's new weights are a function of the old ones and of the label. A partner who once
 held the old ones would compute the new ones for every label and compare plain digests; under 256
-secret bits it cannot. The active party has the key, and the annex gives it to the auditor.
+secret bits it cannot. The audit's figures and the demand stand under the same key. The active
+party has the key, and the annex gives it to the auditor.
 """
 
 from __future__ import annotations

@@ -9,17 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unlabel._version import __version__
-from unlabel.audit.verdict import Verdict, verdict_of
+from unlabel.audit.binding import verdict_of
+from unlabel.audit.figures import Measurements
+from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
 from unlabel.report.attestations import gather
+from unlabel.report.blinding import blinded, plain
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
-from unlabel.report.disclosure import depth_of, disclosure, is_secret, visibility_of
+from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
 from unlabel.report.wording import headline, meaning, not_meant, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import NOT_AUDITED, PEOPLE_NOT_AUDITED, Visibility, effects
@@ -57,6 +61,7 @@ def issue(
     received: date | None = None,
     trust: Mapping[str, str] | None = None,
     annex: AnnexRequest | None = None,
+    demand: str | None = None,
     temporary: bool = False,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
@@ -64,41 +69,51 @@ def issue(
     request   id; the last one that was committed if None
     received  day on which the demand came in; the day of the commit if None
     trust     public keys by party; a party that signs with another one is an error
+    demand    SHA-256 of the file with which the request was demanded
     temporary  whether the keys go with the process, because the run is kept in no folder
     """
     store = active.versions.store
-    line = committed(active.versions.ledger.entries(), request)
+    entries = active.versions.ledger.entries()
+    line = committed(entries, request)
     # What people gave is looked at before any party is asked, and makes a key.
     start = first_day(line.at, received)
     audit = verdict_of(store.home, line.request)
+    depth, figures = noted_depth(entries, line)
+    depth = depth if audit is None else audit.depth
+    secret = is_secret(line.note)
+    blind = partial(blinded, key=opening(store.home, line)[1]) if secret else plain
     sealed = mark = None
     if annex is not None:
-        plain = disclosure(
-            store.home, line, audit, active.parties, annex.legal_basis, annex.informed
+        opened = disclosure(
+            *(store.home, line, audit, depth, active.parties),
+            *(annex.legal_basis, annex.informed, demand),
         )
-        sealed = seal(plain, annex.auditor)
+        sealed = seal(opened, annex.auditor)
         mark = {"sha256": sha256(sealed), "auditor": annex.auditor.public_bytes_raw().hex()}
     parts, missing = gather(active, line)
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
-    secret = is_secret(line.note)
     purges = {party: (each["part"]["purge"] or {}).get("at") for party, each in parts.items()}
     purges |= dict.fromkeys(missing)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
+        "version": parts[ACTIVE]["part"]["version"],
         "commitment": line.note["commitment"],
+        "demand": demand and blind(demand),
         "visibility": visibility_of(line.note),
         "secret": secret,
         "method": None if secret else str(line.note["method"]),
         **statement(
-            depth_of(audit, line),
+            depth,
             visibility_of(line.note),
-            audit,
+            None if audit is None else audit.measures,
+            noise=audit is None or with_noise(audit),
             # Of a secret request the partners are not told whether it is about people.
             people="people" in line.note and not secret,
             purges=purges,
         ),
+        "figures": figures and blind(figures),
         "parties": parts,
         "not_signed": missing,
         "term": {"stated": received is not None, **term(line.at, start, parts, missing)},
@@ -142,24 +157,24 @@ def expect_trusted(keys: Mapping[str, str], trust: Mapping[str, str]) -> None:
 def statement(
     depth: str | None,
     visibility: Visibility,
-    audit: Verdict | None = None,
+    measures: Measurements | None = None,
     *,
+    noise: bool = True,
     people: bool = False,
     purges: Mapping[str, str | None] | None = None,
 ) -> dict[str, Any]:
     """Return how deep an audit found a request, and in plain words, a line each, what that means
     and does not, what was deleted, what was changed, and what remains.
 
-    audit   that found it, None where only the depth is at hand
+    measures  of that audit, None where only the depth is at hand
+    noise   whether a hidden request was sent with noise, or may have been
     people  whether it is about the labels of people, and may be said to be
     purges  party -> when it attests a purge, or None
     """
-    measures = None if audit is None else audit.measures
     words = [PEOPLE_NOT_AUDITED if people else NOT_AUDITED]
     if depth is not None:
         words = [f"{headline(depth, measures)}.", meaning(depth, measures)]
         words += not_meant(depth, measures)
-    noise = audit is None or with_noise(audit)
     parts = effects(depth, visibility, people=people, noise=noise, purges=purges)
     lines = [" ".join(words), *(f"{name}: {' '.join(parts[name])}" for name in parts)]
     guarantee = None if depth is None else "measured"

@@ -130,27 +130,35 @@ class AnnexMark:
 class Body:
     """What every party may see, and the active party signs as a whole.
 
+    version     of the models that it is about, None in a certificate of 0.6 or 0.7
+    demand      SHA-256 of the file of the demand, None where none was given
     visibility  whether the partners can tell what was forgotten
     secret      whether the names are kept back, as in every hidden request
     method      None where the request is secret
     depth       how deep it went, None where there was no audit
     guarantee   how that is known, None where there was no audit
     words       what that means and does not mean
+    figures     SHA-256 of the audit's figures, as the ledger noted it; None where it did not
     parties     the parts of those who signed, the active party's among them
     not_signed  the others by name, and why
     annex       None where no auditor's key was given
     keys        kept by the parties, or temporary: made for a run in no folder, and gone with it
+
+    `demand` and `figures` of a secret request stand under its key (`blinding.py`).
     """
 
     what: Literal["unlabel certificate 2"]
     request: str
+    version: int | None
     commitment: Digest
+    demand: Digest | None
     visibility: Visibility
     secret: bool
     method: str | None
     depth: Depth | Literal["none"] | None
     guarantee: Guarantee | None
     words: str
+    figures: Digest | None
     parties: dict[str, SignedPart]
     not_signed: dict[str, str]
     term: Term

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from unlabel.report.blinding import Blinding
+from unlabel.report.certificate_form import Body
+from unlabel.terms import describe
+
 
 @dataclass
 class Checks:
@@ -14,12 +18,22 @@ class Checks:
     held       a sentence for everything that does
     unchecked  a sentence for what could not be looked at, and why
     annex      what the annex says, where it could be opened
+    body       of the certificate, None where it could not be read
+    blind      how digests of the active party are stated in it, None where that takes a key
     """
 
     faults: list[str] = field(default_factory=list)
     held: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     annex: dict[str, Any] | None = None
+    body: Body | None = field(default=None, repr=False)
+    blind: Blinding | None = field(default=None, repr=False)
+
+    @property
+    def terms(self) -> tuple[tuple[str, str, str], ...]:
+        """The three words of the request, each with its value and what that means."""
+        body = self.body
+        return () if body is None else describe(body.visibility, body.depth, body.guarantee)
 
     @property
     def holds(self) -> bool:

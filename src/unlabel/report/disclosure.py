@@ -2,35 +2,34 @@
 
     {"what": "unlabel annex 2", "request": "..", "asked": {"labels": [..]} or {"people": [..]},
      "key": "..", "method": "..", "secret": true, "legal_basis": "..", "recipients": {..},
-     "depth": "..", "audit": {..} or null, "not_tested": [..], "forced": true, false or null}
+     "depth": "..", "audit": {..} or null, "not_tested": [..], "forced": true, false or null,
+     "demand": SHA-256 of the demand's file or null}
 
-HMAC-SHA-256(key, asked) is the commitment that every party's ledger holds.
+HMAC-SHA-256(key, asked) is the commitment that every party's ledger holds; `audit` is what the
+hash in the certificate, `figures`, is of (`audit/binding.py`).
 """
 
 from __future__ import annotations
 
 import hmac
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from unlabel import compat
 from unlabel.audit import Verdict
+from unlabel.audit.binding import disclosed, noted_audit
 from unlabel.errors import CheckpointError, SettingsError, unknown
 from unlabel.forget.request import commit_to
 from unlabel.party import LedgerEntry
+from unlabel.party.attesting import DIGEST
 from unlabel.report.wording import NEVER_TESTED
+from unlabel.signing import is_hex
 from unlabel.terms import DEPTHS, Visibility
 
 #: The form of what a sealed annex holds.
 DISCLOSURE = "unlabel annex 2"
-#: What of a verdict the auditor is given; pictures and messages stand in the report.
-OF_VERDICT = (
-    *("state", "visibility", "method", "settings", "depth", "demanded", "passed", "findings"),
-    *("measures", "privacy", "thresholds", "facts"),
-)
 REACHABLE = ("none", *DEPTHS)
 NO_FIGURES = ("No figures of an audit of this request are at hand.",)
 
@@ -39,15 +38,19 @@ def disclosure(
     home: Path,
     line: LedgerEntry,
     audit: Verdict | None,
+    depth: str | None,
     parties: Sequence[str],
     legal_basis: str | None,
     informed: Sequence[str],
+    demand: str | None = None,
 ) -> dict[str, Any]:
     """Return what the auditor reads of a request.
 
     home      the active party's folder, which holds the key of the commitment
     line      of the commit in its ledger
+    depth     that the certificate states
     informed  parties that know what the request is about
+    demand    SHA-256 of the demand's file
     """
     for party in informed:
         if party not in parties:
@@ -62,10 +65,11 @@ def disclosure(
         "secret": bool(line.note.get("secret")),
         "legal_basis": legal_basis,
         "recipients": {party: {"informed": party in informed} for party in parties},
-        "depth": depth_of(audit, line),
-        "audit": None if audit is None else _figures(audit),
+        "depth": depth,
+        "audit": None if audit is None else disclosed(audit),
         "not_tested": [*(NO_FIGURES if audit is None else audit.unknown), *NEVER_TESTED],
         "forced": _at_commit(line).get("forced"),
+        "demand": demand,
     }
 
 
@@ -79,10 +83,16 @@ def is_secret(note: Mapping[str, Any]) -> bool:
     return bool(note.get("hidden") or note.get("secret"))
 
 
-def depth_of(audit: Verdict | None, line: LedgerEntry) -> str | None:
-    """Return the depth an audit found: the last one, or the one the commit noted; else None."""
-    depth = compat.depth(_at_commit(line)) if audit is None else audit.depth
-    return str(depth) if depth in REACHABLE else None
+def noted_depth(entries: Sequence[LedgerEntry], line: LedgerEntry) -> tuple[str | None, str | None]:
+    """Return the depth that the last audit found and the hash of its figures, as far as noted.
+
+    By the newest line of an audit; else by the line of the commit. Neither is known where there was
+    no audit, and versions 0.6 and 0.7 noted no hash.
+    """
+    noted = noted_audit(entries, line.request) or _at_commit(line)
+    depth, figures = compat.depth(noted), noted.get("figures")
+    known = depth in REACHABLE
+    return (depth if known else None), (figures if known and is_hex(figures, DIGEST) else None)
 
 
 def _at_commit(line: LedgerEntry) -> Mapping[str, Any]:
@@ -112,23 +122,3 @@ def opening(home: Path, line: LedgerEntry) -> tuple[dict[str, Any], str]:
             f"from a backup."
         )
     return asked, key
-
-
-def _figures(audit: Verdict) -> Any:
-    """Return the verdict as plain data, without what is only drawn."""
-    plain = audit.to_json()
-    for measurement in plain["measures"].values():
-        for figure in measurement["values"].values():
-            del figure["detail"]
-    return _speakable({name: plain[name] for name in OF_VERDICT})
-
-
-def _speakable(value: Any) -> Any:
-    """Return plain data that JSON can say: what is not finite becomes a word."""
-    if isinstance(value, Mapping):
-        return {str(name): _speakable(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_speakable(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "infinite" if value > 0 else "-infinite"
-    return value

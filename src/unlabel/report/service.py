@@ -12,11 +12,12 @@ from typing import Any
 from jinja2 import TemplateError
 
 from unlabel.audit import Verdict
+from unlabel.audit.binding import expect_unchanged
 from unlabel.audit.service import NEXT_FOR_PEOPLE, PEOPLE
 from unlabel.audit.verdict import AUDIT, MISREAD, read_verdict
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
-from unlabel.files import write_atomically, writing
+from unlabel.files import sha256, write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
 from unlabel.report.annex import read_auditor_key
@@ -56,10 +57,15 @@ def write_report(
     except UnlabelError as error:
         trouble = str(error)
     if trouble:
-        trouble = f"What became of the request since, and of older weights, is not known: {trouble}"
+        trouble = (
+            f"What became of the request since, and of older weights, is not known, nor whether "
+            f"the audit was changed: {trouble}"
+        )
     if not audit.exists():
         _expect_labels(folder, ledgers.get(ACTIVE, []))
     verdict = read_verdict(audit)
+    if ACTIVE in ledgers:
+        expect_unchanged(audit, verdict, ledgers[ACTIVE])
     # It may have been decided on since it was audited.
     state = state_since(ledgers.get(ACTIVE, []), verdict.request, verdict.state)
     verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
@@ -152,26 +158,25 @@ def day_in(text: str) -> date:
         ) from error
 
 
+def digest_of_demand(demand: str | Path | None, *, dated: bool) -> str | None:
+    """Return the SHA-256 of a demand's file, which is bound together with the day it came in."""
+    if demand is None:
+        return None
+    if not dated:
+        raise SettingsError("--demand needs --received, the day on which the demand came in.")
+    try:
+        return sha256(Path(demand).read_bytes())
+    except OSError as error:
+        raise SettingsError(f"Cannot read the demand '{demand}': {error.strerror}.") from error
+
+
 def certify(
-    run: Run,
-    target: Path | None = None,
-    *,
-    request: str | None = None,
-    received: date | None = None,
-    annex: AnnexRequest | None = None,
-    temporary: bool = False,
+    run: Run, target: Path | None = None, *, temporary: bool = False, **options: Any
 ) -> Certified:
-    """Have every party sign what it did for a request, and write the certificate."""
+    """Have every party sign what it did for a request, and write that; `options` as of `issue`."""
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
-    issued = issue(
-        run.active,
-        request=request,
-        received=received,
-        trust=trust,
-        annex=annex,
-        temporary=temporary,
-    )
+    issued = issue(run.active, trust=trust, temporary=temporary, **options)
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
     if issued.annex is not None:

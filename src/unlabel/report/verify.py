@@ -14,13 +14,16 @@ from unlabel.data import ACTIVE
 from unlabel.errors import DataError
 from unlabel.files import sha256
 from unlabel.forget.request import commit_to
+from unlabel.party.attesting import DIGEST
 from unlabel.report.annex import unseal
+from unlabel.report.blinding import Blinding
 from unlabel.report.certificate import last_purge
 from unlabel.report.certificate_form import Body, Certificate, day_of, due_day, read_certificate
 from unlabel.report.checks import Checks
 from unlabel.report.disclosure import DISCLOSURE
-from unlabel.report.verify_run import check_run
-from unlabel.signing import canonical, fingerprints, is_signed
+from unlabel.report.verify_figures import OLD, check_figures, check_words
+from unlabel.report.verify_run import blinding, check_run
+from unlabel.signing import canonical, fingerprints, is_hex, is_signed
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -38,6 +41,7 @@ def verify(
     annex: bytes | None = None,
     annex_key: X25519PrivateKey | None = None,
     run: Path | None = None,
+    demand: bytes | None = None,
 ) -> Checks:
     """Check the bytes of a certificate against all that is given.
 
@@ -46,6 +50,7 @@ def verify(
     annex      the bytes of the sealed annex
     annex_key  the auditor's private key
     run        the folder of the run, to look at ledgers and weights
+    demand     the bytes of the demand's file
     """
     checks = Checks()
     try:
@@ -53,16 +58,25 @@ def verify(
     except DataError as error:
         checks.faults.append(str(error))
         return checks
+    body = checks.body = document.certificate
     check_signatures(document, raw["certificate"], checks)
     check_keys(document, trust, checks)
-    check_all_named(document.certificate, parties, trust or {}, checks)
-    check_parts(document.certificate, checks)
-    check_term(document.certificate, checks)
-    check_annex(document.certificate, annex, annex_key, checks)
+    check_all_named(body, parties, trust or {}, checks)
+    check_parts(body, checks)
+    check_term(body, checks)
+    check_annex(body, annex, annex_key, checks)
+    blind = checks.blind = blinding(body, run, checks)
+    if raw["certificate"]["what"] == compat.CERTIFICATE:
+        if body.depth is not None:
+            checks.unchecked.append(OLD)
+    else:
+        check_words(body, checks)
+        check_figures(body, blind, checks)
+    check_demand(body, demand, blind, checks)
     if run is None:
         checks.unchecked.append("No run was given, so ledgers and weights were not looked at.")
     else:
-        check_run(document.certificate, run, checks)
+        check_run(body, run, blind, checks)
     return checks
 
 
@@ -200,6 +214,33 @@ def check_term(body: Body, checks: Checks) -> None:
             if term.stated
             else f"Dates hold: committed on {committed}; nobody stated when the demand came in, so "
             f"whether that was in time is not known."
+        )
+
+
+def check_demand(body: Body, demand: bytes | None, blind: Blinding | None, checks: Checks) -> None:
+    """Check that a demand is the one whose hash the certificate holds."""
+    if checks.annex is not None:
+        noted = checks.annex.get("demand")
+        checks.expect(
+            (blind(str(noted)) if blind and is_hex(noted, DIGEST) else noted) == body.demand,
+            "The demand in the annex is not the one whose hash the certificate holds.",
+        )
+    if demand is None:
+        if body.demand is not None:
+            checks.unchecked.append("No demand was given, so its hash was not checked.")
+    elif body.demand is None:
+        checks.faults.append("A demand was given, but the certificate holds no hash of one.")
+    elif blind is None:
+        checks.unchecked.append(
+            "The demand was not checked: its hash stands under the key of the request, which is "
+            "not at hand; give --annex-key."
+        )
+    elif checks.expect(
+        blind(sha256(demand)) == body.demand,
+        "The demand is not the one whose hash the certificate holds.",
+    ):
+        checks.held.append(
+            f"The demand is the one that the certificate dates {body.term.received}."
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from unlabel.audit.binding import noted_audit
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
@@ -19,11 +20,10 @@ from unlabel.report.checks import Checks
 from unlabel.signing import is_hex
 
 
-def check_run(body: Body, run: Path, checks: Checks) -> None:
+def check_run(body: Body, run: Path, request_blind: Blinding | None, checks: Checks) -> None:
     """Look at every party's folder that is there.
 
-    The active party's digests of a secret request stand under its key: of that party's folder, or
-    of an annex that was opened.
+    request_blind  how the active party's digests are stated
     """
     for party in [*body.parties, *body.not_signed]:
         folder = run / party
@@ -42,9 +42,11 @@ def check_run(body: Body, run: Path, checks: Checks) -> None:
         signed = body.parties.get(party)
         if signed is None:
             continue
-        blind = _blinding(body, party, folder, checks)
+        blind = request_blind if party == ACTIVE else plain
         if entries is not None:
             check_ledger(signed.part, party, entries, blind, checks)
+        if entries is not None and party == ACTIVE:
+            check_audit(body, signed.part, entries, blind, checks)
         check_weights(signed.part, party, folder, blind, checks)
         if blind is None:
             checks.unchecked.append(
@@ -55,20 +57,24 @@ def check_run(body: Body, run: Path, checks: Checks) -> None:
             checks.held.append(f"Ledger and weights of party '{party}' are those it signed.")
 
 
-def _blinding(body: Body, party: str, folder: Path, checks: Checks) -> Blinding | None:
-    """Return how a party's digests are stated, None where a key is needed and not at hand."""
-    if party != ACTIVE or not body.secret:
+def blinding(body: Body, run: Path | None, checks: Checks) -> Blinding | None:
+    """Return how the active party's digests are stated, None where the key is not at hand.
+
+    Those of a secret request stand under its key: of that party's folder, or of an annex that was
+    opened.
+    """
+    if not body.secret:
         return plain
-    path = folder / "secrets" / f"{Path(body.request).name}.json"
+    path = (run or Path()) / ACTIVE / "secrets" / f"{Path(body.request).name}.json"
     key = None
-    if path.exists():
+    if run is not None and path.exists():
         try:
             key = key_that_opens(body.commitment, json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, RecursionError):
             key = None
         checks.expect(
             key is not None,
-            f"'{party}/secrets/{path.name}' does not open the commitment of the certificate: it "
+            f"'{ACTIVE}/secrets/{path.name}' does not open the commitment of the certificate: it "
             f"was changed or cannot be read.",
         )
     if key is None and checks.annex is not None:
@@ -117,6 +123,27 @@ def check_ledger(
             for e in entries
         ),
         f"The ledger of party '{party}' has no such purge as the party attests.",
+    )
+
+
+def check_audit(
+    body: Body,
+    part: Part,
+    entries: Sequence[LedgerEntry],
+    blind: Blinding | None,
+    checks: Checks,
+) -> None:
+    """Check depth and figures against the active party's ledger as it was when it signed."""
+    ends = [e.index for e in entries if e.hash == part.ledger]
+    noted = noted_audit(entries[: ends[0] + 1], body.request) if ends else None
+    stated: list[object] = [None, body.depth]
+    if noted is not None:
+        figures = body.figures or "" if blind is None else _stated([noted.get("figures")], blind)[0]
+        stated = [figures, noted.get("depth")]
+    checks.expect(
+        not ends or stated == [body.figures, body.depth],
+        f"The ledger of party '{ACTIVE}' holds another depth or other figures of an audit than the "
+        f"certificate.",
     )
 
 

@@ -63,6 +63,7 @@ MEASURE_NAMES = {
     "probe-nearest": "Neighbour probe of the embeddings",
     "relearning": "Cost of learning it again",
     "resurfacing": "Return after more training",
+    "weights": "Models before and after",
 }
 
 

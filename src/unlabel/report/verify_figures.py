@@ -1,0 +1,151 @@
+"""Checks that a certificate says of an audit what follows from its figures, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from itertools import product
+from typing import Any
+
+from unlabel.audit.binding import digest_of, measures_in
+from unlabel.audit.figures import Measurement, Measurements, ModelFigure
+from unlabel.audit.gate import depth_of, judge
+from unlabel.audit.verdict import MISREAD, Finding, reaches
+from unlabel.config import AuditSettings
+from unlabel.data import ACTIVE
+from unlabel.report.blinding import Blinding
+from unlabel.report.certificate import statement
+from unlabel.report.certificate_form import Body
+from unlabel.report.checks import Checks
+
+ON_TRUST = "The depth is signed by the label holder and was not checked: "
+OLD = (
+    f"{ON_TRUST}certificates of version 0.6 and 0.7 hold no hash of the audit's figures, and what "
+    f"those versions disclose of them is not all that the depth follows from."
+)
+NO_HASH = f"{ON_TRUST}no line of the ledger holds the figures of an audit of this version."
+NO_FIGURES = (
+    f"{ON_TRUST}the figures it follows from stand in the annex, if at all, which takes --annex-key."
+)
+#: By what the words of one depth differ: retrained models, a bottom model of the label holder's.
+KINDS_OF_FIGURES = [
+    {"": Measurement("", None, None, "number", {"forgotten": bottom, "retrained": compared})}
+    for bottom in (ModelFigure(None), ModelFigure(None, detail={"parties": (ACTIVE,)}))
+    for compared in (ModelFigure(None), ModelFigure(0.5))
+]
+
+
+def check_words(body: Body, checks: Checks) -> None:
+    """Check that the certificate's words do not contradict each other or the parties' parts."""
+    active = body.parties.get(ACTIVE)
+    audited = body.depth is not None
+    for holds, what in (
+        (audited == (body.guarantee is not None), "a depth and a guarantee go together"),
+        (audited or body.figures is None, "without an audit there are no figures"),
+        (body.secret or body.visibility == "open", "a hidden request is always secret"),
+        (body.secret == (body.method is None), "the method is kept back in a secret request alone"),
+        (active is None or active.part.version == body.version, "it is about the version that the "
+         "active party's part names"),
+    ):  # fmt: skip
+        checks.expect(holds, f"The certificate contradicts itself: {what}.")
+    if body.depth == "bottoms":
+        for party in _unchanged(body):
+            checks.faults.append(
+                f"The certificate states depth 'bottoms', but by its own part party '{party}' has "
+                f"the same weights as before the request."
+            )
+
+
+def _unchanged(body: Body) -> list[str]:
+    """Return the passive parties whose parts state the same weights before and after."""
+    weights = {p: s.part.weights for p, s in body.parties.items() if p != ACTIVE}
+    return [party for party, each in weights.items() if each.before == each.after]
+
+
+def check_figures(body: Body, blind: Blinding | None, checks: Checks) -> None:
+    """Check the depth and its words: with the annex by its figures, else the words alone.
+
+    blind  under which the hash of the figures is stated, None where its key is not at hand
+    """
+    figures = None if checks.annex is None else checks.annex.get("audit")
+    if figures is None:
+        kinds = product((None, *KINDS_OF_FIGURES), (True, False), (True, False))
+        checks.expect(
+            any(body.words == _words(body, each, noise, people) for each, noise, people in kinds),
+            "The words of the certificate are not those of the depth it states.",
+        )
+    if figures is None or body.figures is None:
+        if body.depth is not None:
+            checks.unchecked.append(NO_HASH if body.figures is None else NO_FIGURES)
+        return
+    before = len(checks.faults)
+    checks.expect(
+        blind is not None and blind(digest_of(figures)) == body.figures,
+        "The figures in the annex are not those whose hash the certificate holds.",
+    )
+    try:
+        _check_follows(body, figures, checks)
+    except MISREAD as error:
+        checks.faults.append(
+            f"The figures in the annex cannot be read ({type(error).__name__}: {error})."
+        )
+        return
+    if len(checks.faults) == before:
+        checks.held.append(
+            "The depth, every finding and the words follow from the figures in the annex."
+        )
+
+
+def _words(body: Body, measures: Measurements | None, noise: bool, people: bool) -> str:
+    """Return the words that a certificate has to have."""
+    attested = {party: signed.part.purge for party, signed in body.parties.items()}
+    purges = {party: None if each is None else each.at for party, each in attested.items()}
+    purges |= dict.fromkeys(body.not_signed)
+    stated = statement(
+        body.depth, body.visibility, measures, noise=noise, people=people, purges=purges
+    )
+    return str(stated["words"])
+
+
+def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> None:
+    """Judge the figures once more, and name each statement that does not follow."""
+    measures, limits = measures_in(figures), AuditSettings(**figures["thresholds"])
+    unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
+    stated = [Finding(**each) for each in figures["findings"]]
+    findings = judge(measures, limits, sorted(unchanged))
+    depth, demanded = depth_of(findings), figures["demanded"]
+    wrong = [("does not follow from the figures", each) for each in stated if each not in findings]
+    wrong += [("follows, but is not stated", each) for each in findings if each not in stated]
+    checks.faults += [
+        f"A finding of the audit {how}: {each.measure}, {each.depth}, {each.ruling}: "
+        f"{each.sentence}"
+        for how, each in wrong
+    ]
+    about = (figures["request"], figures["labels"], figures["visibility"])
+    for holds, fault in (
+        (
+            depth == body.depth == figures["depth"],
+            f"The certificate states depth '{body.depth}', the audit in the annex depth "
+            f"'{figures['depth']}', and depth '{depth}' follows from the figures.",
+        ),
+        (
+            body.words == _words(body, measures, bool(figures["privacy"].get("rho")), False),
+            "The words of the certificate are not those of the depth and the figures.",
+        ),
+        (
+            figures["passed"] == reaches(depth, demanded),
+            f"Whether the demanded depth '{demanded}' was reached is not as it follows.",
+        ),
+        (
+            about == (body.request, (checks.annex or {})["asked"].get("labels"), body.visibility),
+            "The figures in the annex are of another request, label or visibility.",
+        ),
+    ):
+        checks.expect(holds, fault)
+    usual = asdict(replace(AuditSettings(), demand=limits.demand))
+    odd = [f"{name} {each:g}" for name, each in asdict(limits).items() if each != usual[name]]
+    if odd:
+        checks.unchecked.append(
+            f"The audit judged by thresholds that are not the usual ones ({', '.join(odd)}); "
+            f"whether they are fit is for you to say."
+        )
