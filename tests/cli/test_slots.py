@@ -51,7 +51,9 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
     queue = run / "active" / "secrets" / "queue.json"
     assert queue.stat().st_mode & 0o777 == 0o600
 
-    told = unlabel("slots", run, "--every", "0.01", "--count", 5, "--purge", "--json")
+    told = unlabel(
+        "slots", run, "--every", "0.01", "--count", 5, "--pace", "0.005", "--purge", "--json"
+    )
     done = told.json["slots"]
     assert [slot["labels"] for slot in done] == [["3"], ["12"], ["3"], ["5", "6"], []]
     assert [slot["kept"] for slot in done] == [True, False, False, True, False]
@@ -70,9 +72,9 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
 
 
 def test_slots_take_the_time_they_say(run: Path) -> None:
-    unlabel("slots", run, "--every", "0", "--count", 1, "--purge")
+    unlabel("slots", run, "--every", "0", "--count", 1, "--pace", 0, "--purge")
     started = time.monotonic()
-    assert unlabel("slots", run, "--every", "1.5", "--count", 2, "--purge").code == 0
+    assert unlabel("slots", run, "--every", "1.5", "--count", 2, "--pace", 0, "--purge").code == 0
     assert time.monotonic() - started >= 1.5
 
 
@@ -86,7 +88,18 @@ def test_no_slots_are_refused(run: Path, every: int, count: int) -> None:
 @pytest.mark.long
 def test_an_interruption_ends_the_slots_between_two_of_them(run: Path) -> None:
     """SIGINT in a process of its own, while the second slot is waited for."""
-    words = ["slots", str(run), "--every", "600", "--count", "3", "--purge", "--json"]
+    words = [
+        "slots",
+        str(run),
+        "--every",
+        "600",
+        "--count",
+        "3",
+        "--pace",
+        "0.01",
+        "--purge",
+        "--json",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "unlabel", *words],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},

@@ -246,7 +246,9 @@ def test_queued_requests_are_carried_out_in_their_slots(place: Place) -> None:
     run = place("queued")
     place_of = unlabel("forget", run, "--label", "plain", "--queue", "--json").json["place"]
     assert place_of == 3
-    done = unlabel("slots", run, "--every", 0, "--count", 2, "--purge", "--json").json["slots"]
+    done = unlabel("slots", run, "--every", 0, "--count", 2, "--pace", 0, "--purge", "--json").json[
+        "slots"
+    ]
     assert [(slot["labels"], slot["kept"]) for slot in done] == [
         (["gold"], True),
         (["silver"], True),
