@@ -170,12 +170,13 @@ class Transaction:
         self.active.transport.tell(
             {p: Commit(0, request.id, version, digests[p]) for p in self.active.parties}
         )
+        heads = self._heads()  # first: what follows depends on the decision
         if request.dropped:
             self.secrets.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
         weights = {"version": version, "weights": self.store.change(version)}
         decision = self.secrets.decision(request.id)
-        note = {**request.note, **decision, **weights, "heads": self._heads()}
+        note = {**request.note, **decision, **weights, "heads": heads}
         self.ledger.append(_event(request), request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
@@ -222,7 +223,7 @@ class Transaction:
         this takes, were it taken between the messages of the decision.
         """
         tensors, before = self.store.load(self.store.versions()[-1])
-        dropped = RequestFacts(request.id, request.note, silent=True, dropped=True)
+        dropped = replace(request, dropped=True)  # no shorter, so that it is read as fast
         facts = _continued(VersionFacts.from_json(before), version)
         self.store.unchanged.save(
             version,
