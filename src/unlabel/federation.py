@@ -455,8 +455,9 @@ class Federation:
         self.refresh()
         if has_hidden(self) and not allow_disclosure:
             raise ForgetError(
-                "Training leaves out what was forgotten, and would show the partners what a hidden "
-                "request was about; add --allow-disclosure if they may know."
+                "A hidden request was made, and training leaves out what was forgotten, which "
+                "would show the partners what it was about; add --allow-disclosure if they may "
+                "know."
             )
         Transaction(self.active).expect_none()
         watching = list(watchers)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,11 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from forget.one_piece import federation
 from forget.partner_view import expect_same_view, view, watch
 
-from unlabel.errors import RunError
+from unlabel.errors import RunError, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Queue
 from unlabel.forget.slots import run_slot
+from unlabel.wire import Message, Transport
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -60,6 +63,8 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
     assert "Unknown label '12'" in done[1]["why"]
     assert "already forgotten" in done[2]["why"]
     assert "12 not forgotten, and off the queue" in told.err
+    assert all(slot["late"] > 0 for slot in done)  # a new top takes longer than 5 ms
+    assert "choose a longer --pace than 0.005" in told.err
     assert json.loads(queue.read_text()) == []
     fed = Federation.open(run)
     assert fed.forgotten.labels == (3, 5, 6)
@@ -140,6 +145,59 @@ def test_partners_cannot_tell_slots_apart(tmp_path: Path) -> None:
     assert kept["ash"] or kept["cedar-elm"]
     for name in views:
         expect_same_view(views["nothing"], views[name], name)
+
+
+def test_every_message_of_a_slot_is_paced_and_none_waits_for_the_queue(tmp_path: Path) -> None:
+    fed = federation(parties=2, folder=tmp_path, epochs=30, lr=0.1)
+    fed.train()
+    came: list[tuple[float, list[tuple[str, ...]]]] = []
+    queue, plain = Queue(tmp_path / "active"), fed.active.transport
+
+    class Noting(Transport):
+        def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+            came.append((time.monotonic(), queue.waiting()))
+            return plain.exchange(requests)
+
+    fed.active.transport = noting = Noting(plain.parties)
+    fed.queue(["ash"])
+    started = time.monotonic()
+    (slot,) = fed.slots(every=0, count=1, pace=0.02, purge=True)
+    ended = time.monotonic()
+    assert slot.kept
+    assert fed.active.transport is noting  # and no longer paced
+    assert len(came) == 24
+    for number, (at, waiting) in enumerate(came, 1):
+        assert at - started >= number * 0.02 - 1e-3
+        assert waiting == [("ash",)]
+    assert ended - started >= 25 * 0.02 - 1e-3  # the next slot does not wait for the queue either
+    assert queue.waiting() == []
+    with pytest.raises(SettingsError, match="`pace` to be 0 seconds or more but got -1"):
+        fed.slots(every=0, count=1, pace=-1)
+
+
+def test_what_a_silent_request_is_dropped_by_lies_ready_when_it_is_staged(tmp_path: Path) -> None:
+    fed = federation(parties=2, folder=tmp_path, epochs=2)
+    fed.train()
+    active = tmp_path / "active"
+    settings = ForgetSettings(allow_collapse=True)
+
+    def files(folder: str) -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in (active / folder).glob("*")}
+
+    for keep in (True, False, None):
+        outcome = fed.forget(["ash" if keep else "elm"], settings=settings)
+        staged, unchanged = files("staged"), files("unchanged")
+        assert staged.keys() == unchanged.keys()
+        assert len(staged) == 2
+        if keep is None:  # as version 0.7 staged it
+            shutil.rmtree(active / "unchanged")
+        outcome.commit(force=True) if keep else outcome.rollback()
+        if keep is not None:  # moved, not written
+            assert (staged if keep else unchanged).items() <= files("versions").items()
+        assert not files("staged")
+        assert not files("unchanged")
+        assert fed.forgotten.labels == (0,)
+    assert fed.recover() == "nothing to recover"
 
 
 def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:

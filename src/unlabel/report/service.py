@@ -120,6 +120,7 @@ class Certified:
     body           what the active party signed
     newly_trusted  public keys of parties that were met for the first time, by party
     temporary      whether the keys are gone with this process
+    privacy        what it tells partners of a hidden request, in words; empty if nothing
     """
 
     path: Path
@@ -127,6 +128,7 @@ class Certified:
     body: Mapping[str, Any]
     newly_trusted: Mapping[str, str]
     temporary: bool
+    privacy: str = ""
 
 
 def annex_for(
@@ -171,6 +173,7 @@ def certify(
         trust=trust,
         annex=annex,
         temporary=temporary,
+        privacy_loss=run.privacy_loss,
     )
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
@@ -183,4 +186,11 @@ def certify(
     write_atomically(target, text.encode())
     met = {party: key for party, key in issued.keys.items() if party not in trust}
     sealed = None if issued.annex is None else beside
-    return Certified(target, sealed, issued.certificate["certificate"], met, temporary)
+    privacy = ""
+    if issued.loss is not None:
+        left = len(run.labels) - len(run.forgotten.labels)
+        privacy = (
+            f"Partners who are asked to sign know that the request was kept and not about nothing, "
+            f"which counts as one decision. {issued.loss.to_json(left + 1)['sentence']}"
+        )
+    return Certified(target, sealed, issued.certificate["certificate"], met, temporary, privacy)
