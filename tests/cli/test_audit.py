@@ -248,7 +248,11 @@ def test_the_audit_asks_the_same_whatever_was_forgotten(
         unlabel("rollback", other)
 
     def purged(decide: Callable[[Path], None]) -> Callable[[Path], None]:
-        return lambda other: (decide(other), unlabel("purge", other))[0]
+        def both(other: Path) -> None:
+            decide(other)
+            unlabel("purge", other)
+
+        return both
 
     kinds: dict[str, list[tuple[list[int], Callable[[Path], None] | None]]] = {
         "staged": [([3], None), ([8], None), ([1, 5], None), ([], stage_nothing)],
