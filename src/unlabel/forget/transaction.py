@@ -176,7 +176,8 @@ class Transaction:
         # A purge or later training takes the weights away; what they were can still be attested.
         weights = {"version": version, "weights": self.store.change(version)}
         decision = self.secrets.decision(request.id)
-        note = {**request.note, "silent": request.silent, **decision, **weights, "heads": heads}
+        kind = {"silent": request.silent} if request.note.get("hidden") else {}
+        note = {**request.note, **kind, **decision, **weights, "heads": heads}
         self.ledger.append(_event(request), request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
