@@ -1,21 +1,25 @@
 """Can partners tell by time which slots were about something? With messages paced, and without.
 
 Every slot starts from a copy of one run, so that nothing differs between two of them but what the
-slot is about. The passive parties note when each message comes and when they have answered it; they
+slot is about. The passive parties are processes of their own, so that what the active party has
+in its caches is not theirs. They note when each message comes and when they have answered it, and
 share what they noted. When the slot has ended, and the next could begin, is noted too.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from unlabel.audit.intervals import bootstrap
@@ -27,7 +31,7 @@ from unlabel.forget import ForgetSettings, Queue
 from unlabel.forget.methods.hidden import Hidden
 from unlabel.forget.slots import serve_slot
 from unlabel.party import PassiveParty
-from unlabel.wire import Message, kind_of
+from unlabel.wire import LocalTransport, Message, decode, kind_of
 from unlabel_bench import markdown
 from unlabel_bench.recipe import Recipe
 from unlabel_bench.registry import BENCHES, Bench, Result, Say
@@ -55,7 +59,7 @@ class SlotTimingSettings(Recipe):
     model: str = "mlp"
     epochs: int = 6
     slots: int = 1000
-    pace: float = 0.04
+    pace: float = 0.025
     steps: int = 20
     page: str = ""
 
@@ -90,6 +94,7 @@ class Seen:
 
 def measure(settings: SlotTimingSettings, say: Say) -> Result:
     """Run the slots paced and at once, and attack both."""
+    torch.set_num_threads(1)  # a process with more of them is not to be copied
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder) / "base"
         federation = Federation.create(settings.config(0), base)
@@ -121,11 +126,12 @@ def _slots(settings: SlotTimingSettings, base: Path, pace: float, say: Say) -> S
         queue.append([label])
         if not about:
             queue.drop_first()
-        moments: list[tuple[str, float]] = []
-        for party in federation.passives.values():
-            _note(party, moments)
+        apart = {name: Apart(party) for name, party in federation.passives.items()}
+        federation.active.transport = LocalTransport(apart, encoded=True)
         slot = serve_slot(federation, purge_after=True, settings=forget, pace=pace)
-        moments.append(("end of the slot", time.perf_counter()))
+        end = ("end of the slot", time.perf_counter())
+        noted = [moment for party in apart.values() for moment in party.end()]
+        moments = [*sorted(noted, key=lambda moment: moment[1]), end]
         shutil.rmtree(run)
         if slot.kept != about:
             raise SettingsError(f"Label {label} was not forgotten ({slot.why}); give more `steps`.")
@@ -138,17 +144,43 @@ def _slots(settings: SlotTimingSettings, base: Path, pace: float, say: Say) -> S
     return Seen(intervals, names, real[WARM:], np.array(late[WARM:]), work)
 
 
-def _note(party: PassiveParty, moments: list[tuple[str, float]]) -> None:
-    """Have a party note when each message comes, and when it has answered."""
-    plain = party.handle
+class Apart:
+    """A passive party in a process of its own, which notes when messages come and are answered."""
 
-    def handle(message: Message) -> Message:
-        moments.append((f"{kind_of(message)} at {party.name}", time.perf_counter()))
-        answer = plain(message)
-        moments.append((f"answer to {kind_of(message)} at {party.name}", time.perf_counter()))
-        return answer
+    def __init__(self, party: PassiveParty) -> None:
+        self._line, there = multiprocessing.Pipe()
+        context = multiprocessing.get_context("fork")
+        self._process = context.Process(target=_serve, args=(party, there), daemon=True)
+        self._process.start()
 
-    party.handle = handle  # type: ignore[method-assign]
+    def handle(self, message: Message) -> Message:
+        """Messages come as bytes only."""
+        raise NotImplementedError
+
+    def serve(self, data: bytes) -> bytes:
+        """Have the process answer."""
+        self._line.send_bytes(data)
+        return self._line.recv_bytes()
+
+    def end(self) -> list[tuple[str, float]]:
+        """End the process; return what it noted."""
+        self._line.send_bytes(b"")
+        moments: list[tuple[str, float]] = self._line.recv()
+        self._process.join()
+        self._line.close()
+        return moments
+
+
+def _serve(party: PassiveParty, line: Connection[Any, Any]) -> None:
+    moments: list[tuple[str, float]] = []
+    while data := line.recv_bytes():
+        came = time.perf_counter()
+        answer = party.serve(data)
+        answered = time.perf_counter()
+        line.send_bytes(answer)
+        name = f"{kind_of(decode(data))} at {party.name}"
+        moments += [(name, came), (f"answer to {name}", answered)]
+    line.send(moments)
 
 
 def attacked(seen: Seen) -> dict[str, Any]:
@@ -262,10 +294,11 @@ def page(result: Result) -> str:
 
 {first["slots"]} slots each way, {first["real"]} of them about a label at random and all of these
 kept, the others about nothing, in random order, each on a copy of one run ({about["data"]},
-{about["model"]}, {about["parties"]} passive parties, purged after every slot). The parties share
-when each message came and when they had answered it. Attacks: every single interval, the time of
-every message since the first, the total, and two learners on all intervals. The attack that does
-best on one half of the slots is judged on the other; intervals are of 95 %, over resampled slots.
+{about["model"]}, {about["parties"]} passive parties, purged after every slot). The parties, each a
+process of its own, share when each message came and when they had answered it. Attacks: every
+single interval, the time of every message since the first, the total, and two learners on all
+intervals. The attack that does best on one half of the slots is judged on the other; intervals are
+of 95 %, over resampled slots.
 The longest work between two messages took {1000 * work:.1f} ms without pacing.
 
 {markdown.table(table(result))}

@@ -204,11 +204,11 @@ class Transaction:
         """Decide against the staged request, and have every party drop it; return its id."""
         waiting = self._waiting(request)
         if waiting.silent:
-            unchanged, staged = self.store.unchanged, self.staged_version()
             version = self.store.staged.versions()[-1]
-            if version not in unchanged.versions() and staged is not None:  # staged by version 0.7
-                self._keep_unchanged(waiting, version, staged.parties)
-            self._decide(waiting, unchanged)
+            if version not in self.store.unchanged.versions():  # staged by version 0.7
+                parties = self.store.staged.facts(version)["parties"]
+                self._keep_unchanged(waiting, version, parties)
+            self._decide(waiting, self.store.unchanged)
             return waiting.id
         self.ledger.append("rollback", waiting.id, dict(waiting.note))
         self.drop_staged(waiting.id)
