@@ -37,16 +37,8 @@ from unlabel.config.train import (
     TrainSettings,
 )
 
-__all__ = ["ACTIVE", "AUTO", "LOOP_SETTINGS", "MACHINE_SETTINGS", "PACE", "SERVES"]
-__all__ += [
-    "ActiveColumns",
-    "ActiveTable",
-    "Agreement",
-    "AlignSettings",
-    "AuditSettings",
-    "Augment",
-    "Columns",
-]
+__all__ = ["ACTIVE", "AUTO", "LOOP_SETTINGS", "MACHINE_SETTINGS", "PACE", "SERVES", "ActiveColumns"]
+__all__ += ["ActiveTable", "Agreement", "AlignSettings", "AuditSettings", "Augment", "Columns"]
 __all__ += ["Combine", "DefendSettings", "FeatureChoice", "FederationFile", "ForgetSettings"]
 __all__ += ["MachineSettings", "Missing", "ModelSettings", "MonitorSettings", "OptimiserKind"]
 __all__ += ["OptimiserSettings", "Parties", "PartyFile", "PassiveMember", "PassiveTable"]
