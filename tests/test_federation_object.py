@@ -543,7 +543,7 @@ def test_a_slot_ends_the_same_where_an_audit_cannot_be_read(tmp_path: Path) -> N
     fed.train()
     (tmp_path / "run" / "active" / "audit.json").write_text("{")
     fed.queue(["boat"])
-    (slot,) = fed.slots(every=0, count=1)
+    (slot,) = fed.slots(every=0, count=1, pace=0)
     assert (slot.kept, fed.status().staged) == (False, "")
     assert "audit.json" in slot.why
     assert fed.status().forgotten_labels == ()

@@ -183,6 +183,7 @@ class Trials:
                 method=read_method(method),
                 key=key_of(seed, self.request),
                 allow_collapse=True,
+                allow_disclosure=True,
                 measure_drift=False,
                 **samples_of(method),
             ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import secrets
 import shutil
 import time
@@ -20,12 +21,14 @@ from unlabel import compat
 from unlabel.compat import run_file
 from unlabel.config import (
     LOOP_SETTINGS,
+    PACE,
     AuditSettings,
     DefendSettings,
     Missing,
     ModelSettings,
     Parties,
     RunConfig,
+    expect,
 )
 from unlabel.data import ACTIVE, Features, Rows
 from unlabel.data.dataset import Array
@@ -473,8 +476,9 @@ class Federation:
         self.refresh()
         if has_hidden(self) and not allow_disclosure:
             raise ForgetError(
-                "Training leaves out what was forgotten, and would show the partners what a hidden "
-                "request was about; add --allow-disclosure if they may know."
+                "A hidden request was made, and training leaves out what was forgotten, which "
+                "would show the partners what it was about; add --allow-disclosure if they may "
+                "know."
             )
         Transaction(self.active).expect_none()
         self.holdings.bind(self.folder / ACTIVE)  # a run of 0.7 has no commitments yet
@@ -852,13 +856,16 @@ class Federation:
         *,
         every: float,
         count: int,
+        pace: float = PACE,
         purge: bool = False,
         watch: Callable[[int, Slot], None] | None = None,
         stop: Event | None = None,
     ) -> list[Slot]:
         """Make a hidden request at fixed times: the next that waits, else one about nothing.
 
-        every  seconds from one slot to the next
+        every  seconds from one slot to the next; one that takes longer delays the next
+        pace   seconds of which messages leave at multiples, so that their times tell nothing; work
+               between two of them must take less than half of it. 0 lets them leave at once
         purge  remove older versions after every slot; parties keep only a few
         watch  called with the number of a slot and what was done in it
         stop   ends it before the next slot, once it is set
@@ -867,13 +874,14 @@ class Federation:
             raise SettingsError(
                 f"Expected at least 1 slot, 0 seconds or more apart, but got {count} and {every:g}."
             )
+        expect("pace", pace, 0 <= pace < math.inf, "0 seconds or more")
         done: list[Slot] = []
         stop, started = stop or Event(), time.monotonic()
         for number in range(count):
             if stop.wait(max(0.0, started + number * every - time.monotonic())):
                 break
             settings = self._with_key(ForgetSettings())
-            done.append(serve_slot(self, purge_after=purge, settings=settings))
+            done.append(serve_slot(self, purge_after=purge, settings=settings, pace=pace))
             if watch is not None:
                 watch(number, done[-1])
         return done

@@ -182,6 +182,7 @@ def forgotten(federation: Federation, method: str, labels: list[int]) -> dict[st
                 few_shot=8,
                 retained=3,
                 allow_collapse=True,
+                allow_disclosure=True,
                 measure_drift=False,
                 key=key_of(method, labels),
             ),

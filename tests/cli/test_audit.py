@@ -29,6 +29,8 @@ from unlabel.audit import MEASURES, Verdict, compare
 from unlabel.audit import service as auditing
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
+from unlabel.forget.plan import plan
+from unlabel.forget.service import carry_out
 from unlabel.forget.slots import run_slot
 from unlabel.signing import is_hex
 from unlabel.train import Training
@@ -243,17 +245,29 @@ def test_the_audit_asks_the_same_whatever_was_forgotten(
     def nothing(other: Path) -> None:
         run_slot(Federation.open(other), (), ForgetSettings())
 
+    def stage_nothing(other: Path) -> None:
+        federation = Federation.open(other)
+        carry_out(federation, plan(federation, dummy=True))  # a slot that died before its decision
+
     def commit(other: Path) -> None:
         unlabel("commit", other, "--force")
 
     def drop(other: Path) -> None:
         unlabel("rollback", other)
 
+    def purged(decide: Callable[[Path], None]) -> Callable[[Path], None]:
+        def both(other: Path) -> None:
+            decide(other)
+            unlabel("purge", other)
+
+        return both
+
     kinds: dict[str, list[tuple[list[int], Callable[[Path], None] | None]]] = {
-        "staged": [([3], None), ([8], None), ([1, 5], None)],
+        "staged": [([3], None), ([8], None), ([1, 5], None), ([], stage_nothing)],
         "committed": [([3], commit), ([8], commit), ([8], drop), ([], nothing)],
+        "purged": [([3], purged(commit)), ([8], purged(drop)), ([], purged(nothing))],
     }
-    for requests in kinds.values():
+    for kind, requests in kinds.items():
         first: list[tuple[str, Heard]] = []
         for number, (labels, decide) in enumerate(requests):
             other = shutil.copytree(run, tmp_path / "other")
@@ -267,8 +281,9 @@ def test_the_audit_asks_the_same_whatever_was_forgotten(
                 first = found
                 rows = [heard.tensors["rows"] for _, heard in found if heard.kind == "Embed"]
                 every = torch.arange(1797).split(1024)
-                assert len(rows) == 4 * len(every)  # two models, two parties
-                pairs = zip(rows[::2], [*every, *every], strict=True)
+                models = 1 if kind == "purged" else 2
+                assert len(rows) == 2 * models * len(every)  # two parties
+                pairs = zip(rows[::2], every * models, strict=True)
                 assert all(torch.equal(asked, piece) for asked, piece in pairs)
             assert alike(found, first), (labels, decide)
             shutil.rmtree(other)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,10 +19,11 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from forget.one_piece import federation
 from forget.partner_view import expect_same_view, view, watch
 
-from unlabel.errors import RunError
+from unlabel.errors import RunError, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Queue
 from unlabel.forget.slots import run_slot
+from unlabel.wire import Message, Transport
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -51,13 +55,17 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
     queue = run / "active" / "secrets" / "queue.json"
     assert queue.stat().st_mode & 0o777 == 0o600
 
-    told = unlabel("slots", run, "--every", "0.01", "--count", 5, "--purge", "--json")
+    told = unlabel(
+        "slots", run, "--every", "0.01", "--count", 5, "--pace", "0.005", "--purge", "--json"
+    )
     done = told.json["slots"]
     assert [slot["labels"] for slot in done] == [["3"], ["12"], ["3"], ["5", "6"], []]
     assert [slot["kept"] for slot in done] == [True, False, False, True, False]
     assert "Unknown label '12'" in done[1]["why"]
     assert "already forgotten" in done[2]["why"]
     assert "12 not forgotten, and off the queue" in told.err
+    assert all(slot["late"] > 0 for slot in done)  # a new top takes longer than 5 ms
+    assert "choose a longer --pace than 0.005" in told.err
     assert json.loads(queue.read_text()) == []
     fed = Federation.open(run)
     assert fed.forgotten.labels == (3, 5, 6)
@@ -71,9 +79,9 @@ def test_what_waits_is_carried_out_in_turn_and_empty_slots_look_like_it(run: Pat
 
 
 def test_slots_take_the_time_they_say(run: Path) -> None:
-    unlabel("slots", run, "--every", "0", "--count", 1, "--purge")
+    unlabel("slots", run, "--every", "0", "--count", 1, "--pace", 0, "--purge")
     started = time.monotonic()
-    assert unlabel("slots", run, "--every", "1.5", "--count", 2, "--purge").code == 0
+    assert unlabel("slots", run, "--every", "1.5", "--count", 2, "--pace", 0, "--purge").code == 0
     assert time.monotonic() - started >= 1.5
 
 
@@ -87,7 +95,18 @@ def test_no_slots_are_refused(run: Path, every: int, count: int) -> None:
 @pytest.mark.long
 def test_an_interruption_ends_the_slots_between_two_of_them(run: Path) -> None:
     """SIGINT in a process of its own, while the second slot is waited for."""
-    words = ["slots", str(run), "--every", "600", "--count", "3", "--purge", "--json"]
+    words = [
+        "slots",
+        str(run),
+        "--every",
+        "600",
+        "--count",
+        "3",
+        "--pace",
+        "0.01",
+        "--purge",
+        "--json",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-m", "unlabel", *words],
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
@@ -128,6 +147,62 @@ def test_partners_cannot_tell_slots_apart(tmp_path: Path) -> None:
     assert kept["ash"] or kept["cedar-elm"]
     for name in views:
         expect_same_view(views["nothing"], views[name], name)
+
+
+def test_every_message_of_a_slot_is_paced_and_none_waits_for_the_queue(tmp_path: Path) -> None:
+    fed = federation(parties=2, folder=tmp_path, epochs=30, lr=0.1)
+    fed.train()
+    came: list[tuple[float, list[tuple[str, ...]]]] = []
+    queue, plain = Queue(tmp_path / "active"), fed.active.transport
+
+    class Noting(Transport):
+        def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+            came.append((time.monotonic(), queue.waiting()))
+            return plain.exchange(requests)
+
+    fed.active.transport = noting = Noting(plain.parties)
+    fed.queue(["ash"])
+    (slot,) = fed.slots(every=0, count=1, pace=0.04, purge=True)
+    ended = time.monotonic()
+    assert slot.kept
+    assert fed.active.transport is noting  # and no longer paced
+    assert len(came) == 24
+    assert all(waiting == [("ash",)] for _, waiting in came)
+    # On however slow a machine: none is due sooner than half a pace after the one before, nor is
+    # the next slot.
+    times = [at for at, _ in came]
+    assert min(later - at for at, later in pairwise([*times, ended])) >= 0.02
+    assert queue.waiting() == []
+    with pytest.raises(SettingsError, match="`pace` to be 0 seconds or more but got -1"):
+        fed.slots(every=0, count=1, pace=-1)
+
+
+def test_what_a_silent_request_is_dropped_by_lies_ready_when_it_is_staged(tmp_path: Path) -> None:
+    fed = federation(parties=2, folder=tmp_path, epochs=2)
+    fed.train()
+    active = tmp_path / "active"
+    settings = ForgetSettings(allow_collapse=True)
+
+    def files(folder: str) -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in (active / folder).glob("*")}
+
+    for keep in (True, False, None):
+        outcome = fed.forget(["ash" if keep else "elm"], settings=settings)
+        staged, unchanged = files("staged"), files("unchanged")
+        assert staged.keys() == unchanged.keys()
+        assert len(staged) == 2
+        # As long, so that the one is read as fast as the other.
+        (kept, dropped) = (next((active / f).glob("*.json")) for f in ("staged", "unchanged"))
+        assert abs(kept.stat().st_size - dropped.stat().st_size) < 200
+        if keep is None:  # as version 0.7 staged it
+            shutil.rmtree(active / "unchanged")
+        outcome.commit(force=True) if keep else outcome.rollback()
+        if keep is not None:  # moved, not written
+            assert (staged if keep else unchanged).items() <= files("versions").items()
+        assert not files("staged")
+        assert not files("unchanged")
+        assert fed.forgotten.labels == (0,)
+    assert fed.recover() == "nothing to recover"
 
 
 def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ VERBS: dict[str, Callable[[RemoteFederation], Any]] = {
     "status": lambda fed: (fed.status().together, fed.status().forgotten_labels),
     "certificate": lambda fed: sorted(fed.certificate().body["parties"]),
     "queue": lambda fed: fed.queue([LABELS[2]]),
-    "slots": lambda fed: [(s.labels, s.kept) for s in fed.slots(every=0, count=2, purge=True)],
+    "slots": lambda fed: [
+        (s.labels, s.kept) for s in fed.slots(every=0, count=2, pace=0.01, purge=True)
+    ],
     "report": lambda fed: fed.report().verdict.depth,
     "ledger": lambda fed: [line.event for line in fed.ledger()[ACTIVE]],
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ from unlabel.train import Epoch, Watcher
 from unlabel.wire import Recorder
 
 __all__ = ["one_thread"]  # a fixture for every test here
+
+#: Tests share runs, in which open requests come after hidden ones.
+Disclosing = partial(ForgetSettings, allow_disclosure=True)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +66,7 @@ def test_every_digit_goes_with_default_settings(
     trained: Federation, label: int, method: str | None
 ) -> None:
     before = trained.evaluate()
-    outcome = trained.forget([label], settings=ForgetSettings(method=method))
+    outcome = trained.forget([label], settings=Disclosing(method=method))
     assert outcome.result.method == (method or "hidden")
     after = trained.evaluate()
     outcome.rollback()
@@ -83,7 +87,7 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
 ) -> None:
     fed = train(parties)
     for method in (None, "renormalise"):
-        outcome = fed.forget(labels, settings=ForgetSettings(method=method))
+        outcome = fed.forget(labels, settings=Disclosing(method=method))
         result = outcome.result
         assert result.forgotten_accuracy.after == 0.0
         assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
@@ -92,7 +96,7 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
 
 def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
     before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
-    outcome = trained.forget([4], settings=ForgetSettings(method=Deep(epochs=8)))
+    outcome = trained.forget([4], settings=Disclosing(method=Deep(epochs=8)))
     after = trained.passives["passive-1"].bottom.state()
     assert outcome.result.forgotten_accuracy.after == 0.0
     assert (outcome.result.retained_accuracy.after or 0) > 0.95
@@ -105,7 +109,7 @@ def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
 def test_the_control_changes_no_weight(trained: Federation) -> None:
     before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
     head = {k: v.clone() for k, v in trained.active.top.module.head.state_dict().items()}  # type: ignore[union-attr]
-    outcome = trained.forget([4], settings=ForgetSettings(method="mask"))
+    outcome = trained.forget([4], settings=Disclosing(method="mask"))
     assert outcome.result.forgotten_accuracy.after == 0.0
     for name, value in trained.passives["passive-1"].bottom.state().items():
         assert name.startswith("optimiser/") or torch.equal(value, before[name])
@@ -116,10 +120,10 @@ def test_the_control_changes_no_weight(trained: Federation) -> None:
 
 
 def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Federation) -> None:
-    drifting = trained.forget([1], settings=ForgetSettings(method=MixupAscent(lr=2e-7)))
+    drifting = trained.forget([1], settings=Disclosing(method=MixupAscent(lr=2e-7)))
     drifting.rollback()
     frozen = trained.forget(
-        [1], settings=ForgetSettings(method=MixupAscent(lr=2e-7, batchnorm="frozen"))
+        [1], settings=Disclosing(method=MixupAscent(lr=2e-7, batchnorm="frozen"))
     )
     frozen.rollback()
     # At the paper's rate nothing is learned: frozen changes nothing, and all there is is drift.
@@ -134,7 +138,7 @@ def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Fed
 def test_every_ablation_climbs(trained: Federation, samples: str, recovery: bool) -> None:
     lr = 1e-3 if samples == "all" else 3e-4
     method = Ascent(samples=samples, recovery=recovery, lr=lr, batchnorm="frozen")  # type: ignore[arg-type]
-    outcome = trained.forget([1], settings=ForgetSettings(method=method))
+    outcome = trained.forget([1], settings=Disclosing(method=method))
     found = outcome.result.forgotten_accuracy
     outcome.rollback()
     assert (found.after or 0) < (found.before or 0)
@@ -148,7 +152,7 @@ def test_a_rate_that_destroys_the_model_is_stopped_and_rolled_back(trained: Fede
         Ascent(lr=1e6, batchnorm="frozen"),
     ):
         with pytest.raises(ForgetDiverged) as diverged:
-            trained.forget([1], settings=ForgetSettings(method=method))
+            trained.forget([1], settings=Disclosing(method=method))
         cause = diverged.value.__cause__
         assert isinstance(cause, PartyRefused)
         assert (diverged.value.code, cause.code) == ("not-finite", "gradient-norm")
@@ -179,7 +183,7 @@ def test_every_method_says_what_it_is_and_what_it_tells() -> None:
 def test_no_method_stages_a_model_that_lost_the_rest(trained: Federation, method: Method) -> None:
     before = trained.evaluate()
     with pytest.raises(ForgetError, match="rolled back"):
-        trained.forget([1], settings=ForgetSettings(method=method))
+        trained.forget([1], settings=Disclosing(method=method))
     assert trained.evaluate() == before
 
 
@@ -216,7 +220,7 @@ def test_one_suspect_is_not_several(
 
 
 def test_a_control_is_never_committed(trained: Federation) -> None:
-    outcome = trained.forget([1], settings=ForgetSettings(method="mask"))
+    outcome = trained.forget([1], settings=Disclosing(method="mask"))
     with pytest.raises(ForgetError, match="a control that forgets nothing"):
         outcome.commit()
     outcome.rollback()
@@ -248,7 +252,7 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
         recorder = Recorder(plain, keep_tensors=True)
         trained.active.transport = recorder
         trained.forget(
-            [1], settings=ForgetSettings(method="renormalise", few_shot=5, secret=True)
+            [1], settings=Disclosing(method="renormalise", few_shot=5, secret=True)
         ).rollback()
         trained.active.transport = plain
         entries = recorder.transcripts["passive-1"].entries
@@ -261,14 +265,14 @@ def test_rows_are_asked_for_in_an_order_that_does_not_depend_on_the_label(
 def test_a_secret_request_does_not_use_a_method_that_names_the_rows(trained: Federation) -> None:
     for method in (Deep(), Ascent(samples="all")):
         with pytest.raises(ForgetError, check=coded("not-secret")):
-            trained.forget([1], settings=ForgetSettings(method=method, secret=True))
-    trained.forget([1], settings=ForgetSettings(method=Deep(rows="all"), secret=True)).rollback()
+            trained.forget([1], settings=Disclosing(method=method, secret=True))
+    trained.forget([1], settings=Disclosing(method=Deep(rows="all"), secret=True)).rollback()
 
 
 def test_a_label_forgotten_quickly_can_be_forgotten_in_depth() -> None:
     fed = train()
-    fed.forget([1], settings=ForgetSettings(method="renormalise")).commit()
-    deeper = fed.forget([1], settings=ForgetSettings(method=Deep(), deepen=True, robust="drop"))
+    fed.forget([1], settings=Disclosing(method="renormalise")).commit()
+    deeper = fed.forget([1], settings=Disclosing(method=Deep(), deepen=True, robust="drop"))
     assert not [s for s in deeper.result.suspects if s["label"] == "1"]  # it doubts them all now
     deeper.commit()
     assert fed.forgotten == Forgotten(labels=(1,))
@@ -283,7 +287,7 @@ def test_early_stopping_after_a_request_ends_in_weights_that_are_kept(tmp_path: 
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    half_way = Disclosing(method="renormalise", allow_unfinished=True)
     fed.forget([1], settings=half_way).commit()
     progress = fed.train()
     assert progress.finished
@@ -325,7 +329,7 @@ def test_later_training_does_not_learn_a_forgotten_label_again() -> None:
     fed = Federation.local("digits", model="convnet", epochs=4, seed=0)
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
-    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    half_way = Disclosing(method="renormalise", allow_unfinished=True)
     fed.forget([1], settings=half_way).commit()
     with pytest.raises(SettingsError):
         fed.train(epochs=9)
@@ -342,7 +346,7 @@ def test_a_training_that_goes_on_after_a_request_keeps_it(tmp_path: Path) -> Non
     with pytest.raises(Enough):
         fed.train(watchers=[Stop()])
     fed = Federation.open(tmp_path / "run")
-    half_way = ForgetSettings(method="renormalise", allow_unfinished=True)
+    half_way = Disclosing(method="renormalise", allow_unfinished=True)
     fed.forget([1], settings=half_way).commit()
     fed = Federation.open(tmp_path / "run", resume=True)
     assert fed.forgotten == Forgotten(labels=(1,))
@@ -371,7 +375,7 @@ def test_public_rows_are_set_aside_and_never_trained_on(trained: Federation) -> 
 
 def test_without_rows_aside_training_rows_serve_and_are_said_to_be_disclosed() -> None:
     fed = train(public=0)
-    outcome = fed.forget([1], settings=ForgetSettings(method="renormalise"))
+    outcome = fed.forget([1], settings=Disclosing(method="renormalise"))
     assert outcome.result.disclosed
     assert "training rows" in outcome.result.public
     assert outcome.result.few_shot == 40
@@ -384,7 +388,7 @@ def test_a_public_set_of_ones_own_is_used(trained: Federation, tmp_path: Path) -
     np.savez(tmp_path / "public.npz", x=x[test], y=y[test])
     outcome = trained.forget(
         [1],
-        settings=ForgetSettings(method="renormalise", public=tmp_path / "public.npz", few_shot=10),
+        settings=Disclosing(method="renormalise", public=tmp_path / "public.npz", few_shot=10),
     )
     outcome.rollback()
     assert outcome.result.few_shot == 10
@@ -399,13 +403,13 @@ def test_a_sample_that_stands_twice_in_the_public_set_counts_once(
     y, test = trained.holdings.labels.numpy(), trained.holdings.rows.test.numpy()[:200]
     twice = np.concatenate([test, test[:30]])
     np.savez(tmp_path / "public.npz", x=x[twice], y=y[twice])
-    settings = ForgetSettings(method="renormalise", public=tmp_path / "public.npz")
+    settings = Disclosing(method="renormalise", public=tmp_path / "public.npz")
     assert plan(trained, labels=[1], settings=settings).samples.duplicates == 30
 
 
 @pytest.mark.parametrize("robust", ["none", "drop", "weight"])
 def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, robust: str) -> None:
-    settings = ForgetSettings(method="renormalise", robust=robust)  # type: ignore[arg-type]
+    settings = Disclosing(method="renormalise", robust=robust)  # type: ignore[arg-type]
     work = plan(trained, labels=[1], settings=settings)
     labels = work.public.labels.clone()
     wrong = (labels == 2).nonzero()[:5, 0]
@@ -467,7 +471,7 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
     listed = set(fed.holdings.rows.train[:20].tolist())
-    settings = ForgetSettings(method=People(helper=3, passes=3), cover=300)
+    settings = Disclosing(method=People(helper=3, passes=3), cover=300)
     work = plan(fed, ids=[str(row) for row in sorted(listed)], settings=settings)
     among, apart = (set(rows.tolist()) for rows in (work.cover, work.other_cover))
     assert listed <= among
@@ -489,9 +493,7 @@ def test_people_are_asked_for_only_inside_a_cover() -> None:
 def test_people_need_a_cover_and_strangers(trained: Federation) -> None:
     train_rows = trained.holdings.rows.train.tolist()
     with pytest.raises(ForgetError):
-        trained.forget(
-            ids=[str(row) for row in train_rows[:5]], settings=ForgetSettings(cover=1000)
-        )
+        trained.forget(ids=[str(row) for row in train_rows[:5]], settings=Disclosing(cover=1000))
     with pytest.raises(ForgetError):
         trained.forget(ids=[str(row) for row in train_rows[:100]])
     fed = train(public=0)
@@ -523,7 +525,7 @@ def test_public_files_with_training_rows_in_them_are_disclosed(
     for rows, told in ((trained.holdings.rows.test, False), (trained.holdings.rows.train, True)):
         some = rows.numpy()[:200]
         np.savez(tmp_path / "public.npz", x=x[some], y=y[some])
-        settings = ForgetSettings(public=tmp_path / "public.npz")
+        settings = Disclosing(public=tmp_path / "public.npz")
         assert plan(trained, labels=[1], settings=settings).public.disclosed == told
 
 
@@ -616,7 +618,7 @@ def test_the_order_under_a_key_cannot_be_found_by_trying_seeds() -> None:
 def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Path) -> None:
     def cover(people: list[int], size: int) -> set[int]:
         fed = Federation.open(folder)
-        work = plan(fed, ids=[str(p) for p in people], settings=ForgetSettings(cover=size))
+        work = plan(fed, ids=[str(p) for p in people], settings=Disclosing(cover=size))
         fed.cover_secret.keep()
         return set(work.cover.tolist())
 
@@ -631,10 +633,10 @@ def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Pa
 
 def test_no_public_sample_is_left_out_after_its_label_is_gone() -> None:
     fed = train()
-    fed.forget([3], settings=ForgetSettings(method="renormalise", secret=True)).commit()
+    fed.forget([3], settings=Disclosing(method="renormalise", secret=True)).commit()
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
-    fed.forget([5], settings=ForgetSettings(method="renormalise", secret=True)).rollback()
+    fed.forget([5], settings=Disclosing(method="renormalise", secret=True)).rollback()
     public = set(fed.holdings.rows.public.tolist())
     entries = recorder.transcripts["passive-1"].entries
     asked = set().union(*(e.tensors["rows"].tolist() for e in entries if e.kind == "Embed"))
@@ -645,7 +647,7 @@ def test_a_secret_request_does_not_climb_on_samples_of_the_label_alone(
     trained: Federation,
 ) -> None:
     with pytest.raises(ForgetError, check=coded("not-secret")):
-        trained.forget([1], settings=ForgetSettings(method="mixup-ascent", secret=True))
+        trained.forget([1], settings=Disclosing(method="mixup-ascent", secret=True))
 
 
 def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Path) -> None:
@@ -656,8 +658,8 @@ def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Pa
     fed.train()
     for method in (Ascent(samples="all", lr=0.1), Deep(lr=0.0)):
         with pytest.raises(ForgetError, match="rolled back"):
-            fed.forget([0], settings=ForgetSettings(method=method))
-    fed.forget([0], settings=ForgetSettings(method="renormalise")).commit()
+            fed.forget([0], settings=Disclosing(method=method))
+    fed.forget([0], settings=Disclosing(method="renormalise")).commit()
 
 
 def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
@@ -668,9 +670,7 @@ def test_again_is_for_what_is_gone_and_leaves_two_labels() -> None:
 
 
 def test_a_rate_of_zero_is_a_control_too(trained: Federation) -> None:
-    outcome = trained.forget(
-        [1], settings=ForgetSettings(method=Ascent(lr=0.0, batchnorm="frozen"))
-    )
+    outcome = trained.forget([1], settings=Disclosing(method=Ascent(lr=0.0, batchnorm="frozen")))
     with pytest.raises(ForgetError):
         outcome.commit()
     outcome.rollback()

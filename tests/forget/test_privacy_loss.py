@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,11 @@ from forget.partner_view import watch
 from report.certified import LABELS, make_run
 
 from unlabel.defend.accountant import Account
-from unlabel.errors import RunError
+from unlabel.errors import ForgetError, RunError
 from unlabel.forget import ForgetSettings, plan, service
 from unlabel.forget.methods.hidden import Hidden
 from unlabel.forget.privacy_loss import PrivacyLoss, TotalLoss
+from unlabel.wire import Attest, Message, Transport
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -60,7 +62,10 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
     # An open request has none, and adds none.
     assert (
         fed.forget(
-            [1], settings=ForgetSettings(method="renormalise", allow_collapse=True)
+            [1],
+            settings=ForgetSettings(
+                method="renormalise", allow_collapse=True, allow_disclosure=True
+            ),
         ).result.privacy
         is None
     )
@@ -91,6 +96,59 @@ def test_a_sum_that_reaches_ln_c_is_no_guarantee(tmp_path: Path) -> None:
     assert total.to_json(100)["guarantee"] == "at most 3.579 of 4.605 nats"
 
 
+def test_who_is_asked_to_sign_for_a_silent_request_sees_that_it_was_kept(tmp_path: Path) -> None:
+    fed = federation(parties=2, epochs=1, folder=tmp_path / "run")
+    fed.train()
+
+    def ask(method: Hidden, *, keep: bool) -> str:
+        settings = ForgetSettings(method=method, allow_collapse=True)
+        outcome = fed.forget([len(fed.forgotten.labels)], settings=settings)
+        outcome.commit(force=True) if keep else outcome.rollback()
+        return outcome.result.request
+
+    first, dropped = ask(SILENT, keep=True), ask(SILENT, keep=False)
+    assert fed.privacy_loss.total() == TotalLoss()
+    with pytest.raises(ForgetError, match="was rolled back"):
+        fed.certificate(request=dropped)
+    assert fed.privacy_loss.total() == TotalLoss()
+
+    plain = fed.active.transport
+    fed.active.transport = Silenced(plain)
+    with pytest.raises(KeyboardInterrupt):
+        fed.certificate()
+    fed.active.transport = plain
+    counted = TotalLoss(0, Account(0.0, 0.0, 1), (first,))
+    assert fed.privacy_loss.total() == counted  # before the first message
+    certified = fed.certificate()
+    assert fed.privacy_loss.total() == counted  # and once
+    assert "know that the request was kept" in certified.privacy
+    # One decision among the five labels, of which four are left: ln 2 of ln 5.
+    assert "0 of them with noise and 1 certified, tell together: at most 0.6931 of 1.609 nats" in (
+        certified.privacy
+    )
+    noisy = ask(NOISY, keep=True)  # that it was kept was seen, and counted, when it was decided
+    total = fed.privacy_loss.total()
+    assert (total.requests, total.account.decisions, total.certified) == (1, 2, (first,))
+    assert fed.certificate(request=noisy).privacy == ""
+    assert fed.privacy_loss.total() == total
+    told = fed.forget([2], settings=ForgetSettings(method=SILENT, allow_collapse=True))
+    assert told.result.privacy is not None
+    assert "1 of them with noise and 1 certified" in told.result.privacy["sentence"]
+
+
+class Silenced(Transport):
+    """Dies where a party is to be asked to sign."""
+
+    def __init__(self, inner: Transport) -> None:
+        super().__init__(inner.parties)
+        self._inner = inner
+
+    def exchange(self, requests: Mapping[str, Message]) -> dict[str, Message]:
+        if any(isinstance(message, Attest) for message in requests.values()):
+            raise KeyboardInterrupt
+        return self._inner.exchange(requests)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -98,6 +156,7 @@ def test_a_sum_that_reaches_ln_c_is_no_guarantee(tmp_path: Path) -> None:
         '{"requests": 1, "rho": -1, "sent": 0, "decisions": 0}',
         '{"requests": 1, "rho": NaN, "sent": 0, "decisions": 0}',
         '{"requests": 1, "rho": 1e999, "sent": 0, "decisions": 0}',
+        '{"requests": 1, "rho": 1, "sent": 0, "decisions": 0, "certified": 1}',
     ],
 )
 def test_a_damaged_account_is_named_before_anything_is_sent(text: str, tmp_path: Path) -> None:
@@ -127,3 +186,12 @@ def test_the_command_says_it_and_the_audit_keeps_it(tmp_path: Path) -> None:
     assert "All hidden requests so far" in kept["sentence"]
     assert unlabel("report", run).code == 0
     assert "All hidden requests so far" in (run / "report.html").read_text()
+    assert unlabel("rollback", run).code == 0
+    assert unlabel("forget", run, "--label", LABELS[0]).code == 0
+    assert unlabel("commit", run, "--force").code == 0
+    told = unlabel("certificate", run)
+    assert "know that the request was kept" in " ".join(told.err.split())
+    assert (
+        "2 of them with noise and 1 certified"
+        in unlabel("certificate", run, "--json").json["privacy"]
+    )

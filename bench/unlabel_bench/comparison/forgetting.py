@@ -145,7 +145,10 @@ class Requests:
             self._records.add(**line, **probe(federation, labels))
             return
         settings = ForgetSettings(
-            method=read_method(method), key=key_of(seed, request), **samples_of(method)
+            method=read_method(method),
+            key=key_of(seed, request),
+            allow_disclosure=True,
+            **samples_of(method),
         )
         outcome = federation.forget(labels, settings=settings)
         line |= {**figures_of(outcome.result), "drift_share": outcome.result.drift_share}

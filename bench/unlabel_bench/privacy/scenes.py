@@ -130,7 +130,10 @@ class Scene:
         ids = [str(federation.holdings.ids[row]) for row in rows.tolist()]
         with listening(federation.active) as listener:
             outcome = federation.forget(
-                ids=ids, settings=ForgetSettings(method="people", allow_collapse=True, **options)
+                ids=ids,
+                settings=ForgetSettings(
+                    method="people", allow_collapse=True, allow_disclosure=True, **options
+                ),
             )
         try:
             view = self._view(federation, name, listener.heard[name], self._before[name], None)
@@ -178,7 +181,11 @@ class Scene:
                 outcome = federation.forget(
                     list(labels),
                     settings=ForgetSettings(
-                        method=chosen, allow_collapse=True, measure_drift=False, **options
+                        method=chosen,
+                        allow_collapse=True,
+                        allow_disclosure=True,
+                        measure_drift=False,
+                        **options,
                     ),
                 )
                 # A control cannot be committed; all else is kept, since a run shows more then.

@@ -130,6 +130,7 @@ def _label_steps(
                 method=read_method(method),
                 key=key_of(seed, *labels),
                 allow_collapse=True,
+                allow_disclosure=True,
                 measure_drift=False,
             ),
         )
@@ -163,6 +164,7 @@ def _references(
                     method=read_method(method),
                     key=key_of(seed, *labels),
                     allow_collapse=True,
+                    allow_disclosure=True,
                     measure_drift=False,
                 ),
             )

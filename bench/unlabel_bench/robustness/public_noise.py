@@ -131,6 +131,7 @@ def _forget(
             retained=settings.retained,
             robust=robust,  # type: ignore[arg-type]
             key=key_of(key["seed"], key["label"]),
+            allow_disclosure=True,
         )
         public = make_wrong(
             plan(federation, labels=[key["label"]], settings=request).public,

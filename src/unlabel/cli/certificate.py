@@ -78,6 +78,7 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
             **{name: body[name] for name in ("not_signed", "depth")},
             **{name: body["term"][name] for name in ("due", "stated", "in_time")},
             "newly_trusted": met,
+            "privacy": issued.privacy,
             **target.json(),
         }
         print_json(summary)
@@ -93,6 +94,8 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
     say(f"Wrote {issued.path}.")
     annex = f"Wrote {issued.annex}, for the auditor alone."
     say(annex if issued.annex is not None else "There is no annex: no --auditor-key was given.")
+    if issued.privacy:
+        say(issued.privacy)
     if met:
         say(
             f"Trusted on first use, in {target.folder / RUN_FILE}: "

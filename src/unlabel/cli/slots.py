@@ -13,6 +13,7 @@ import typer
 
 from unlabel.cli.output import Json, print_json, say
 from unlabel.cli.target import Kit, Run, Target
+from unlabel.config import PACE
 
 if TYPE_CHECKING:
     from unlabel.forget import Slot
@@ -23,6 +24,10 @@ def slots(
     count: Annotated[int, typer.Option(help="How many slots there are.")],
     run: Run = None,
     federation: Kit = None,
+    pace: Annotated[
+        float,
+        typer.Option(help="Seconds of which messages leave at multiples; 0 lets them leave."),
+    ] = PACE,
     purge: Annotated[
         bool,
         typer.Option("--purge", help="Purge after every slot; parties keep only a few versions."),
@@ -41,9 +46,14 @@ def slots(
         if slot.why:
             sentence = f"{named} not forgotten, and off the queue: {slot.why}"
         say(f"Slot {number + 1} of {count}: {sentence}")
+        if slot.late:
+            say(
+                f"{slot.late} of its messages left later than they were due, and that may tell "
+                f"partners what the slot was about; choose a longer --pace than {pace:g}."
+            )
 
     with _until_interrupted() as stop, target.open() as opened:
-        done = opened.slots(every=every, count=count, purge=purge, watch=show, stop=stop)
+        done = opened.slots(every=every, count=count, pace=pace, purge=purge, watch=show, stop=stop)
     if len(done) < count:
         say(f"Stopped after {len(done)} of {count} slots.")
     if json:

@@ -21,7 +21,7 @@ from unlabel.config.federation import (
     PredictSettings,
     ServerSettings,
 )
-from unlabel.config.forget import ForgetSettings
+from unlabel.config.forget import PACE, ForgetSettings
 from unlabel.config.model import Combine, ModelSettings, TextSettings
 from unlabel.config.party import SERVES, AlignSettings, DefendSettings, MonitorSettings, Policy
 from unlabel.config.run import ActiveTable, PassiveMember, PassiveTable, RunConfig
@@ -37,7 +37,7 @@ from unlabel.config.train import (
     TrainSettings,
 )
 
-__all__ = ["ACTIVE", "AUTO", "LOOP_SETTINGS", "MACHINE_SETTINGS", "SERVES", "ActiveColumns"]
+__all__ = ["ACTIVE", "AUTO", "LOOP_SETTINGS", "MACHINE_SETTINGS", "PACE", "SERVES", "ActiveColumns"]
 __all__ += ["ActiveTable", "Agreement", "AlignSettings", "AuditSettings", "Augment", "Columns"]
 __all__ += ["Combine", "DefendSettings", "FeatureChoice", "FederationFile", "ForgetSettings"]
 __all__ += ["MachineSettings", "Missing", "ModelSettings", "MonitorSettings", "OptimiserKind"]

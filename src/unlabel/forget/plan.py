@@ -183,22 +183,25 @@ def expect_fits(work: Work) -> None:
 
 
 def _expect_undisclosing(run: Run, work: Work) -> None:
-    """Raise where gradients through the top would show what it forgot in a hidden request."""
+    """Raise where gradients through the top could show what it forgot in a hidden request."""
     quiet = work.method.visibility == "hidden" or not work.method.disclosure.gradients
     waits = "use `hidden` again,"
     if work.request.rows:
         waits = "let it wait for the next full training, which shows nothing before (--defer DAY),"
     if not quiet and not work.settings.allow_disclosure and has_hidden(run):
         raise ForgetError(
-            f"Method '{work.name}' sends gradients through a top that has forgotten in hiding, "
-            f"which would show partners what; {waits} or add --allow-disclosure if they may know."
+            f"A hidden request was made, and method '{work.name}' sends gradients through the top, "
+            f"which show partners what it has forgotten; {waits} or add --allow-disclosure if they "
+            f"may know."
         )
 
 
 def has_hidden(run: Run) -> bool:
-    """Return whether the model has forgotten something that partners are not to know."""
-    entries = run.active.versions.ledger.entries()
-    return any(e.event == "commit" and e.note.get("hidden") for e in entries)
+    """Return whether a hidden request was made, be it kept, dropped or about nothing.
+
+    All three count: were training refused after one that was kept alone, its absence would tell.
+    """
+    return any(entry.note.get("hidden") for entry in run.active.versions.ledger.entries())
 
 
 def _samples(run: Run, settings: ForgetSettings, per_label: int) -> tuple[ActiveParty, PublicSet]:

@@ -25,6 +25,7 @@ from unlabel.forget.request import find_labels
 from unlabel.forget.request_secrets import QUEUE
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import carry_out, purge
+from unlabel.wire import Paced
 
 
 class Queue:
@@ -94,24 +95,33 @@ class Slot:
     labels   that were to be forgotten, none where nothing waited
     kept     whether they are forgotten now
     why      they are not, where they were to be
+    late     messages that were not ready when they were due; such a delay may tell something
     """
 
     request: str
     labels: tuple[str, ...]
     kept: bool
     why: str
+    late: int = 0
 
 
-def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings) -> Slot:
-    """Do what a slot is for, with what waits now."""
-    queue = Queue(run.folder / ACTIVE)
-    labels = queue.first()
-    slot = run_slot(run, labels, settings)
-    if labels:
-        queue.drop_first()
-    if purge_after:
-        run.with_recovery(lambda: purge(run))
-    return slot
+def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings, pace: float) -> Slot:
+    """Do what a slot is for, with what waits now; messages leave at multiples of `pace`."""
+    queue, plain = Queue(run.folder / ACTIVE), run.active.transport
+    paced = run.active.transport = Paced(plain, pace)
+    try:
+        labels = queue.first()
+        slot = run_slot(run, labels, settings)
+        try:
+            if purge_after:
+                run.with_recovery(lambda: purge(run))
+        finally:
+            if labels:  # only now: no message waits for it
+                queue.drop_first()
+        paced.wait()  # nor does the next slot
+    finally:
+        run.active.transport = plain
+    return replace(slot, late=paced.late)
 
 
 def run_slot(run: Run, labels: Sequence[str], settings: ForgetSettings) -> Slot:

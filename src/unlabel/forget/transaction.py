@@ -7,8 +7,8 @@
     rollback   the active party notes it in its ledger, which decides; then all drop what is staged
 
 A silent request (nothing that others see or keep depends on it) is dropped with the messages of a
-commit: the active party saves its old models once more as the next version, which decides, and the
-others commit the weights they had all along.
+commit: on staging the active party writes its old models aside too, as the same version. Whichever
+of the two it makes its version decides, and the others commit the weights they had all along.
 
 What a crash interrupts, `service.finish_interrupted` finishes.
 """
@@ -16,7 +16,7 @@ What a crash interrupts, `service.finish_interrupted` finishes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from unlabel.errors import ForgetError, WireError
 from unlabel.forget.request import Request
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import ActiveParty
+from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Event
 from unlabel.train import Forgotten, RequestFacts, VersionFacts
 from unlabel.train.label_record import LabelRecord
@@ -130,11 +131,13 @@ class Transaction:
             raise WireError(f"Not every party told the digest of request {request.id}.")
         staged = replace(facts, data=data, parties=digests, request=about, forgotten=forgotten)
         try:
+            if about.silent:
+                self._keep_unchanged(about, version, digests)
             self.store.staged.save(version, self.active.versions.model_state(), staged.to_json())
         except BaseException:
             # The caller takes the request back from the others; none may be left alone with it, for
             # such a commit could never be finished.
-            self.store.staged.retain(())
+            self.store.drop_staged()
             raise
 
     def commit(
@@ -155,11 +158,17 @@ class Transaction:
         if staged is not None and request in (None, staged.id) and staged.why_not(force=force):
             raise ForgetError(staged.why_not(force=force), code="not-committable")
         waiting = self._waiting(request)
-        version = self.store.staged.versions()[-1]
-        self.secrets.note_decision(waiting.id, audit)
-        self.store.adopt(version, self.store.staged.digest(version))
-        self.finish_commit(version)
+        self._decide(waiting, self.store.staged, audit)
         return waiting.id
+
+    def _decide(
+        self, request: RequestFacts, source: CheckpointStore, audit: dict[str, Any] | None = None
+    ) -> None:
+        """Make what is staged in a store the next version: the same work to keep and to drop."""
+        version = self.store.staged.versions()[-1]
+        self.secrets.note_decision(request.id, audit)
+        self.store.adopt(version, source.digest(version), source)
+        self.finish_commit(version)
 
     def finish_commit(self, version: int) -> None:
         """Bring all others to a version that a request made here; to repeat it changes nothing."""
@@ -171,13 +180,15 @@ class Transaction:
         self.active.transport.tell(
             {p: Commit(0, request.id, version, digests[p]) for p in self.active.parties}
         )
+        heads = self._heads()  # first: what follows depends on the decision
         if request.dropped:
             self.secrets.drop_key(request.id)
         # A purge or later training takes the weights away; what they were can still be attested.
         weights = {"version": version, "weights": self.store.change(version)}
         self.bury(facts.forgotten)
         decision = self.secrets.decision(request.id)
-        note = {**request.note, **decision, **weights, "heads": self._heads()}
+        kind = {"silent": request.silent} if request.note.get("hidden") else {}
+        note = {**request.note, **kind, **decision, **weights, "heads": heads}
         self.ledger.append(_event(request), request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
@@ -215,34 +226,37 @@ class Transaction:
         """Decide against the staged request, and have every party drop it; return its id."""
         waiting = self._waiting(request)
         if waiting.silent:
-            self._drop_silently(waiting)
+            version = self.store.staged.versions()[-1]
+            if version not in self.store.unchanged.versions():  # staged by version 0.7
+                parties = self.store.staged.facts(version)["parties"]
+                self._keep_unchanged(waiting, version, parties)
+            self._decide(waiting, self.store.unchanged)
             return waiting.id
         self.ledger.append("rollback", waiting.id, dict(waiting.note))
         self.drop_staged(waiting.id)
         self.active.transport.ask(Rollback(0, waiting.id))
         return waiting.id
 
-    def _drop_silently(self, request: RequestFacts) -> None:
-        """Drop a request with the messages of a commit: the others commit what they had.
+    def _keep_unchanged(
+        self, request: RequestFacts, version: int, parties: Mapping[str, str]
+    ) -> None:
+        """Write the old models aside, as the version by which a request is dropped silently.
 
-        A return to the old version would give away that it was dropped.
+        A return to the old version would give away that it was dropped; and so would the time that
+        this takes, were it taken between the messages of the decision.
         """
-        staged = self.staged_version()
-        assert staged is not None
-        version, base = self.store.staged.versions()[-1], self.store.versions()[-1]
-        tensors, before = self.store.load(base)
-        dropped = RequestFacts(request.id, request.note, silent=True, dropped=True)
+        tensors, before = self.store.load(self.store.versions()[-1])
+        dropped = replace(request, dropped=True)  # no shorter, so that it is read as fast
         facts = _continued(VersionFacts.from_json(before), version)
-        self.store.save(
+        self.store.unchanged.save(
             version,
             {name: tensors[name] for name in self.active.versions.model_state()},
-            replace(facts, parties=staged.parties, request=dropped).to_json(),
+            replace(facts, parties=parties, request=dropped).to_json(),
         )
-        self.finish_commit(version)
 
     def drop_staged(self, request: str) -> None:
         """Remove what the active party has staged of a request, and its key."""
-        self.store.staged.retain(())
+        self.store.drop_staged()
         self.secrets.drop_key(request)
 
     def purge(self, also: Callable[[], None]) -> int:
@@ -269,7 +283,7 @@ class Transaction:
             )
         self.active.transport.ask(Purge(0, request, version))
         self.store.retain((version,))
-        self.store.staged.retain(())
+        self.store.drop_staged()
         also()
         self.ledger.append("purge", request, {"version": version, "heads": self._heads()})
         return version

@@ -27,6 +27,8 @@ SCHEMA = 1
 TENSORS, MANIFEST = ".safetensors", ".json"
 #: The subfolder of what a request has made and nobody has decided on yet.
 STAGED = "staged"
+#: The subfolder of the same version with the models from before, by which it is dropped silently.
+UNCHANGED = "unchanged"
 
 
 @dataclass(eq=False)
@@ -52,22 +54,34 @@ class CheckpointStore:
         """The store of what a request has made and nobody has decided on yet."""
         return replace(self, subfolder=STAGED)
 
+    @property
+    def unchanged(self) -> CheckpointStore:
+        """The store of what stands in for a staged version where that is dropped silently."""
+        return replace(self, subfolder=UNCHANGED)
+
+    def drop_staged(self, since: int = 0) -> None:
+        """Remove what is staged of this version and of older ones; of all if 0."""
+        for each in (self.staged, self.unchanged):
+            each.retain(tuple(v for v in each.versions() if 0 < since < v))
+
     def store_with(self, version: int) -> CheckpointStore:
         """Return the store that has a version: this one, unless it is only staged."""
         return self.staged if version in self.staged.versions() else self
 
-    def adopt(self, version: int, digest: str) -> None:
+    def adopt(self, version: int, digest: str, source: CheckpointStore | None = None) -> None:
         """Make a staged version one of these; where that is done already, nothing happens.
 
         The manifest moves last, so that a crash in between leaves no version without tensors.
+
+        source  where it is staged, if not in `staged`
         """
         if version in self.versions():
             if self.digest(version) != digest:
                 raise CheckpointError(f"its version {version} is not the one that was staged.")
             # What a later request has staged since is newer, and stays.
-            self.staged.retain(tuple(v for v in self.staged.versions() if v > version))
+            self.drop_staged(version)
             return
-        staged = self.staged
+        staged = source or self.staged
         if version not in staged.versions() or staged.digest(version) != digest:
             raise CheckpointError(f"it has not staged this version {version}.")
         with writing(self.folder):
@@ -76,7 +90,7 @@ class CheckpointStore:
                 if staged._path(version, suffix).exists():
                     staged._path(version, suffix).replace(self._path(version, suffix))
                     sync_folder(self.folder)
-        self.staged.retain(())
+        self.drop_staged()
 
     def versions(self) -> tuple[int, ...]:
         """Return the numbers of the versions on disk, oldest first."""

@@ -18,6 +18,7 @@ from unlabel.audit.figures import Measurements
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
+from unlabel.forget.privacy_loss import PrivacyLoss, TotalLoss
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
 from unlabel.report.attestations import gather
@@ -34,11 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate, its sealed annex if an auditor was named, and the keys that signed."""
+    """A certificate, its sealed annex if an auditor was named, and the keys that signed.
+
+    loss  of all hidden requests, where it shows partners that a silent one was kept
+    """
 
     certificate: dict[str, Any]
     annex: bytes | None
     keys: dict[str, str]
+    loss: TotalLoss | None = None
 
 
 @dataclass(frozen=True)
@@ -63,14 +68,16 @@ def issue(
     annex: AnnexRequest | None = None,
     demand: str | None = None,
     temporary: bool = False,
+    privacy_loss: PrivacyLoss | None = None,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
 
-    request   id; the last one that was committed if None
-    received  day on which the demand came in; the day of the commit if None
-    trust     public keys by party; a party that signs with another one is an error
-    demand    SHA-256 of the file with which the request was demanded
-    temporary  whether the keys go with the process, because the run is kept in no folder
+    request       id; the last one that was committed if None
+    received      day on which the demand came in; the day of the commit if None
+    trust         public keys by party; a party that signs with another one is an error
+    demand        SHA-256 of the file with which the request was demanded
+    temporary     whether the keys go with the process, because the run is kept in no folder
+    privacy_loss  where it is counted that a silent request shows as kept
     """
     store = active.versions.store
     entries = active.versions.ledger.entries()
@@ -90,6 +97,9 @@ def issue(
         )
         sealed = seal(opened, annex.auditor)
         mark = {"sha256": sha256(sealed), "auditor": annex.auditor.public_bytes_raw().hex()}
+    # A line of version 0.7 does not say whether the request was silent; most hidden ones are.
+    silent = line.note.get("silent", line.note.get("hidden"))
+    loss = privacy_loss.certify(line.request) if privacy_loss is not None and silent else None
     parts, missing = gather(active, line)
     keys = {party: signed["key"] for party, signed in parts.items()}
     expect_trusted(keys, trust or {})
@@ -125,7 +135,7 @@ def issue(
     signer = Signer(store.home)
     signature = signer.sign(canonical(body))
     whole = {"certificate": body, "key": signer.public, "signature": signature}
-    return Issued(whole, sealed, keys)
+    return Issued(whole, sealed, keys, loss)
 
 
 def committed(entries: Sequence[LedgerEntry], request: str | None) -> LedgerEntry:

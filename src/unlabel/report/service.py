@@ -126,6 +126,7 @@ class Certified:
     body           what the active party signed
     newly_trusted  public keys of parties that were met for the first time, by party
     temporary      whether the keys are gone with this process
+    privacy        what it tells partners of a hidden request, in words; empty if nothing
     """
 
     path: Path
@@ -133,6 +134,7 @@ class Certified:
     body: Mapping[str, Any]
     newly_trusted: Mapping[str, str]
     temporary: bool
+    privacy: str = ""
 
 
 def annex_for(
@@ -176,7 +178,13 @@ def certify(
     """Have every party sign what it did for a request, and write that; `options` as of `issue`."""
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
-    issued = issue(run.active, trust=trust, temporary=temporary, **options)
+    issued = issue(
+        run.active,
+        trust=trust,
+        temporary=temporary,
+        privacy_loss=run.privacy_loss,
+        **options,
+    )
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
     if issued.annex is not None:
@@ -188,4 +196,11 @@ def certify(
     write_atomically(target, text.encode())
     met = {party: key for party, key in issued.keys.items() if party not in trust}
     sealed = None if issued.annex is None else beside
-    return Certified(target, sealed, issued.certificate["certificate"], met, temporary)
+    privacy = ""
+    if issued.loss is not None:
+        left = len(run.labels) - len(run.forgotten.labels)
+        privacy = (
+            f"Partners who are asked to sign know that the request was kept and not about nothing, "
+            f"which counts as one decision. {issued.loss.to_json(left + 1)['sentence']}"
+        )
+    return Certified(target, sealed, issued.certificate["certificate"], met, temporary, privacy)

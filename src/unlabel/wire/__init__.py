@@ -39,6 +39,7 @@ from unlabel.wire.messages import (
     TransformWeights,
     kind_of,
 )
+from unlabel.wire.paced import Paced
 from unlabel.wire.transcript import Recorder, Transcript
 from unlabel.wire.transport import Endpoint, LocalTransport, Transport
 
@@ -67,6 +68,7 @@ __all__ = [
     "Mode",
     "Offer",
     "Offered",
+    "Paced",
     "Prepare",
     "Purge",
     "Recorder",
