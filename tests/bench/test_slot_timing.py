@@ -50,6 +50,7 @@ def test_settings_that_measure_nothing_are_refused(settings: dict[str, float]) -
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:n_quantiles")  # so few slots
 def test_slots_are_run_both_ways() -> None:
     paced, at_once = BENCHES.get("slot-timing").run(
         SlotTimingSettings(slots=40, pace=0.01), lambda _: None
