@@ -37,6 +37,8 @@ DEPTHS = {"output": "answers", "deep": "bottoms"}
 #: What a request was to the partners: visibility, and the depth it aimed at.
 MODES = {"hidden": ("hidden", "top"), "open": ("open", "top"), "deep": ("open", "bottoms")}
 CERTIFICATE, ANNEX = "unlabel certificate 1", "unlabel annex 1"
+#: What writes certificates of that form.
+CERTIFIERS = ("unlabel 0.6", "unlabel 0.7")
 
 
 def translate_settings(raw: object) -> object:

@@ -7,7 +7,7 @@ import math
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import date
 from pathlib import Path
@@ -800,19 +800,36 @@ class Federation:
             expect_clearable(self.config, target)
 
         def act() -> int:
-            left = forgetting.purge(self)
+            # Before anything is removed: what cannot be written stops the purge.
+            with self._table_without(target):
+                left = forgetting.purge(self)
             record = LabelRecord.read(self.folder / ACTIVE)
             if record is not None:
                 past = torch.from_numpy(record.tombstones > 0)
                 labels = torch.where(past, UNKNOWN, self.holdings.labels)
                 self.holdings = replace(self.holdings, labels=labels)
                 self.active.labels = labels.to(self.active.device)
-                table = LabelTable.of(self.config)
-                if target is not None and table is not None:
-                    table.write(record, self._forgotten_names(), target)
             return left
 
         return self.with_recovery(act)
+
+    @contextlib.contextmanager
+    def _table_without(self, target: Path | None) -> Iterator[None]:
+        """Write the label holder's table without what is forgotten; take it back on an error."""
+        table = None if target is None else LabelTable.of(self.config)
+        if target is None or table is None:
+            yield
+            return
+        self.refresh()
+        self.holdings.bind(self.folder / ACTIVE)
+        record = Transaction(self.active).bury(self.forgotten)
+        assert record is not None
+        table.write(record, self._forgotten_names(), target)
+        try:
+            yield
+        except BaseException:
+            target.unlink(missing_ok=True)
+            raise
 
     def recover(self) -> str:
         """Finish what a crash interrupted; return in words what was done."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import shutil
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,8 +18,9 @@ from coded import coded
 import unlabel as ul
 from unlabel import Federation, ForgetSettings
 from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
+from unlabel.forget.public_set import PublicSet
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
-from unlabel.wire import LocalTransport, Message, Recorder, encode
+from unlabel.wire import Embed, LocalTransport, Message, Recorder, encode
 
 NAMES = ("boat", "car", "home", "study")
 ROWS = 480
@@ -238,6 +240,96 @@ def test_noise_is_refused_where_it_would_show_which_labels_were_purged(place: Pa
         federation.plan(["home"], settings=noisy)
 
 
+def asked_for(federation: Federation, monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """Return which rows a hidden request asks the partners for."""
+    rows: list[list[int]] = []
+    plain = LocalTransport.exchange
+
+    def exchange(self: LocalTransport, requests: Mapping[str, Message]) -> dict[str, Message]:
+        first = next(iter(requests.values()))
+        rows.extend([first.rows.tolist()] if isinstance(first, Embed) else [])
+        return plain(self, requests)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalTransport, "exchange", exchange)
+        federation.forget(["home"], settings=ForgetSettings(key=KEY)).rollback()
+    return rows
+
+
+@pytest.mark.parametrize("public", [0, 40])
+def test_public_samples_stay_the_same_after_labels_were_purged(
+    public: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("unlabel.forget.public_set.MOST", 16)  # fewer than there are
+    monkeypatch.setattr(PublicSet.balanced, "__defaults__", (16,))
+    bank, shop = tables()
+    bank["loan"] += np.where(np.arange(ROWS) % 2, "", "-2")  # eight labels
+    frames = {"bank": bank, "shop": shop}
+    federation = Federation.from_frames(
+        frames, label="loan", id="customer", epochs=4, public=public
+    )
+    federation.train()
+    federation.forget(["boat"]).commit(force=True)
+    federation.forget(["car"]).commit(force=True)
+    before = asked_for(federation, monkeypatch)
+    federation.purge()
+    assert (federation.active.labels < 0).sum() == (bank["loan"].isin(["boat", "car"])).sum()
+    assert asked_for(federation, monkeypatch) == before
+    if not public:
+        with pytest.raises(ForgetError, match="cannot be drawn"):
+            federation.plan(["home"], settings=ForgetSettings(few_shot=7, retained=7))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("001", "002", "003", "004"),
+        ("0.10", "0.20", "0.30", "0.40"),
+        ("TRUE", "FALSE", "no idea", "x"),
+        ("12345678901234567", "12345678901234568", "12345678901234569", "2"),
+        ("café", "thé", "NA ", "null?"),
+    ],
+)
+@pytest.mark.parametrize("value", ["", "erased"])
+def test_labels_of_every_kind_survive_what_a_cleared_cell_makes_of_their_column(
+    names: tuple[str, ...], value: str, tmp_path: Path
+) -> None:
+    bank, shop = tables()
+    codes = bank["loan"].map(NAMES.index)
+    lines = [f"{who},{names[code]}" for who, code in zip(bank["customer"], codes, strict=True)]
+    (tmp_path / "bank.csv").write_text("\n".join(["customer,loan", *lines]) + "\n")
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    (tmp_path / "run.yaml").write_text(CONFIG.replace("epochs: 8", "epochs: 1"))
+    federation = Federation.from_file(tmp_path / "run.yaml", tmp_path / "run")
+    federation.train()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[0]])
+    federation.forget(ids=[person], settings=OPEN).commit(force=True)
+    kept = federation.holdings.labels.clone()
+    federation.purge(table_out=tmp_path / "cleared.csv")
+    cleared = [f"{who}," if who == person else f"{who},{rest}"
+               for who, rest in (line.split(",") for line in lines)]  # fmt: skip
+    assert (tmp_path / "cleared.csv").read_text().splitlines()[1:] == cleared
+    changed = [f"{line}{value}" if line.endswith(",") else line for line in cleared]
+    (tmp_path / "bank.csv").write_text("\n".join(["customer,loan", *changed]) + "\n")
+    opened = Federation.open(tmp_path / "run").holdings.labels
+    assert (opened != kept).sum() == 1
+    assert int((opened == UNKNOWN).sum()) == 1
+
+
+@pytest.mark.parametrize("kind", ["float32", "datetime64[s]", "bool", "category", "Int64"])
+def test_tables_from_python_of_every_kind_of_label_are_read_again(
+    kind: str, tmp_path: Path
+) -> None:
+    bank, shop = tables()
+    codes = bank["loan"].map(NAMES.index) % (2 if kind == "bool" else 4)
+    values = codes / 10 if kind == "float32" else codes
+    bank["loan"] = values.astype(kind)  # type: ignore[call-overload]
+    Federation.from_frames(
+        {"bank": bank, "shop": shop}, label="loan", id="customer", folder=tmp_path / "run", epochs=1
+    ).train()
+    assert not (Federation.open(tmp_path / "run").holdings.labels < 0).any()
+
+
 # --- the owner's table, and other copies -----------------------------------------------------
 
 
@@ -255,6 +347,20 @@ def test_a_purge_writes_the_table_without_the_forgotten_cells(place: Path) -> No
     ]  # every other cell to the letter
     shutil.copy(place / "cleared.csv", place / "bank.csv")
     expect_every_verb(place)
+
+
+def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    with nothing_written(place), pytest.raises(RunError):
+        federation.purge(table_out=place / "bank.csv" / "cleared.csv")
+    text = (place / "bank.csv").read_text().splitlines()
+    odd = [text[0], "   ", *text[1:4], "", *text[4:]]  # lines that a reader of tables passes over
+    (place / "bank.csv").write_text("\n".join(odd) + "\n\n")
+    run_in(place).purge(table_out=place / "cleared.csv")
+    assert "boat" not in (place / "cleared.csv").read_text()
+    shutil.copy(place / "cleared.csv", place / "bank.csv")
+    assert run_in(place).evaluate().accuracy > 0.8
 
 
 def test_the_runs_own_copy_of_a_table_from_python_is_cleared_too(tmp_path: Path) -> None:
@@ -362,6 +468,31 @@ def test_what_was_forgotten_stays_so_when_tables_change_and_bring_it_back(place:
     whole, _ = Federation.update(place / "run", allow_disclosure=True)
     past = whole.holdings.ids[(whole.holdings.labels == UNKNOWN).numpy()]
     assert {*bank["customer"][bank["loan"] == "boat"], person} <= set(past)
+
+
+def test_what_was_forgotten_does_not_come_back_in_another_spelling(tmp_path: Path) -> None:
+    bank, shop = tables()
+    bank["loan"] = bank["loan"].map(NAMES.index)
+    ids = bank["customer"].map(lambda who: f"José {who}")
+    frames = {"bank": bank.assign(customer=ids), "shop": shop.assign(customer=ids)}
+    run = tmp_path / "run"
+    federation = Federation.from_frames(
+        frames, label="loan", id="customer", folder=run, epochs=2, public=12
+    )
+    federation.train()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[
+        federation.holdings.labels[federation.holdings.rows.train] == 1
+    ][0]])  # fmt: skip
+    federation.forget([0]).commit(force=True)
+    federation.forget(ids=[person], settings=OPEN).commit(force=True)
+    texts = bank["loan"].map({0: "+00", 1: "1.0", 2: "2", 3: "03"})
+    other = ids.map(lambda text: unicodedata.normalize("NFD", text))
+    frames = {"bank": bank.assign(customer=other, loan=texts), "shop": shop.assign(customer=other)}
+    updated, _ = Federation.update(run, frames=frames, allow_disclosure=True)
+    assert updated.labels == ("0", "1", "2", "3")
+    past = set(updated.holdings.ids[(updated.holdings.labels == UNKNOWN).numpy()])
+    assert unicodedata.normalize("NFD", person) in past
+    assert len(past) == int((bank["loan"] == 0).sum()) + 1
 
 
 def test_an_update_that_is_interrupted_between_two_renames_is_finished(place: Path) -> None:

@@ -410,16 +410,17 @@ def test_an_audit_of_another_request_says_nothing_about_this_one(run: Path) -> N
     assert certify(run)["certificate"]["depth"] is None
 
 
-def test_what_the_commit_noted_of_an_audit_outlasts_the_next_audit(
+def test_a_depth_whose_figures_another_audit_replaced_is_not_certified(
     trained: Path, tmp_path: Path, keys: Path
 ) -> None:
     run = copy(trained, tmp_path / "run")
     forget(run, audit={"depth": "answers", "demanded": "top", "forced": True})
     audit(run, "0123456789abcdef")
-    assert certify(run, keys)["certificate"]["depth"] == "answers"
+    # Its figures are not at hand any more, so no depth is certified.
+    assert certify(run, keys)["certificate"]["depth"] is None
     key = read_annex_key(keys / "auditor.key")
     found = unseal((run / "certificate.annex").read_bytes(), key)
-    assert (found["depth"], found["audit"], found["forced"]) == ("answers", None, True)
+    assert (found["depth"], found["audit"], found["forced"]) == (None, None, True)
     sealed = (run / "certificate.annex").read_bytes()
     told = verify((run / "certificate.json").read_bytes(), "it", annex=sealed, annex_key=key)
     assert told.faults == []

@@ -450,7 +450,7 @@ def guarantee_dropped(forger: Forger, _: Made) -> None:
     forger.sign()
 
 
-@case(f"{ITSELF}without an audit there are no figures", alone=False)
+@case(f"{ITSELF}a depth and the hash of its figures go together", alone=False)
 def audit_denied(forger: Forger, _: Made) -> None:
     forger.state(None)
     forger.sign()
@@ -503,9 +503,36 @@ def depth_raised_and_the_annex_kept_back(forger: Forger, _: Made) -> None:
     forger.sign()
 
 
-@case("The ledger of party 'active' holds another depth or other figures of an audit")
+@case(f"{ITSELF}a depth and the hash of its figures go together", alone=False)
 def hash_of_the_figures_dropped(forger: Forger, _: Made) -> None:
     forger.body["figures"] = None
+    forger.sign()
+
+
+@case(f"{ITSELF}a depth and the hash of its figures go together", alone=False)
+def depth_raised_and_the_audit_struck_from_the_ledger(forger: Forger, _: Made) -> None:
+    forger.state("bottoms")
+    forger.body["figures"] = None
+    forger.sign()
+
+
+@case("The annex lacks the figures whose hash the certificate holds", alone=False)
+def figures_left_out_of_the_annex(forger: Forger, _: Made) -> None:
+    forger.reseal(lambda plain: plain.update(audit=None), opened(forger))
+
+
+@case("has the form of version 0.6 and 0.7, but party 'active' signed with unlabel", alone=False)
+def an_older_form_that_binds_nothing(forger: Forger, _: Made) -> None:
+    body = forger.body
+    dropped = ("visibility", "secret", "guarantee", "words", "figures", "version", "demand")
+    old = {name: each for name, each in body.items() if name not in dropped}
+    level = {"answers": "output", "bottoms": "deep"}.get(body["depth"], body["depth"])
+    forger.whole["certificate"] = {
+        **old,
+        "what": "unlabel certificate 1",
+        "mode": "hidden" if body["visibility"] == "hidden" else "open",
+        "depth": {"level": level, "words": "Forgotten."},
+    }
     forger.sign()
 
 

@@ -130,8 +130,8 @@ def audit(
     models = _models(run, case, labels)
     if not torch.isin(run.holdings.labels, torch.tensor(labels)).any():
         raise ForgetError(
-            "The forgotten labels were purged with all that stems from before, so nothing can be "
-            "measured of them any more; audit a request before `unlabel purge`.",
+            "No row of the forgotten label is known any more, because it was cleared or purged, so "
+            "nothing can be measured of it any more; audit a request before that.",
             code="purged",
         )
     references = _references(run, case, retrained, watch)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,6 +25,8 @@ _APART = " \u00a0\u202f'\u2019"
 _DECIMAL_COMMA = re.compile(
     rf"[+-]?(\d+|\d{{1,3}}([.{_APART}]\d{{3}})+),\d+([eE][+-]?\d+)?|[+-]?\d{{1,3}}(\.\d{{3}}){{2,}}"
 )
+#: A number beyond this is compared as it is written.
+MOST = Decimal(10) ** 40
 _THOUSANDS = re.compile(rf"[+-]?\d{{1,3}}([,{_APART}]\d{{3}})+(\.\d+)?")
 
 
@@ -129,6 +133,22 @@ def one_form(text: str | None) -> str:
     ('1', 'yes', '')
     """
     return "" if text is None else _text(text) or ""
+
+
+def label_form(text: str) -> str:
+    """Return a label in the one form in which labels are compared, empty where there is none.
+
+    A gap in a column, or another spelling, does not make another label of a number.
+
+    >>> [label_form(text) for text in ("1", "1.0", "+01", "0.10", " a  b ", "")]
+    ['1', '1', '1', '0.1', 'a b', '']
+    """
+    text = " ".join(unicodedata.normalize("NFC", text).split())
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return one_form(text)
+    return f"{number.normalize():f}" if number.is_finite() and abs(number) < MOST else text
 
 
 def _text(value: str | bool | int | float) -> str | None:

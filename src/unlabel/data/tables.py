@@ -99,7 +99,9 @@ def read_table(
     blank_labels a label may be missing: its owner has cleared it
     """
     if isinstance(source, Path):
-        texts = encoding.categories() if encoding else categories
+        texts = list(encoding.categories() if encoding else categories)
+        if blank_labels and label_column is not None:
+            texts.append(label_column)  # as it is written, whatever a gap makes of its column
         frame = read_frame(source, id_column, texts, text_column)
         where = f"Table '{source}'"
     else:
@@ -118,6 +120,11 @@ def read_table(
         encoding.expect_same(named, categories, missing, where)
         columns = [column.name for column in encoding.columns]
     labels = None if label_column is None else frame[label_column].to_numpy()
+    if labels is not None and labels.dtype.kind == "M":
+        # A file keeps days in another unit than a DataFrame has them in.
+        days = np.datetime_as_string(labels, unit="s").astype(object)
+        days[np.isnat(labels)] = None
+        labels = days
     if labels is not None and labels.dtype == object and len(set(map(type, labels.tolist()))) > 1:
         labels = labels.astype(str).astype(object)  # 1 and "1" are one label
     rows = encoding.apply(frame, where)
@@ -134,8 +141,8 @@ def label_texts(labels: Array) -> list[str]:
     >>> label_texts(np.array(["yes", None, 1.0], dtype=object))
     ['yes', '', '1.0']
     """
-    gaps = (label is None or label != label for label in labels.tolist())
-    return ["" if gap else str(each) for gap, each in zip(gaps, labels.tolist(), strict=True)]
+    # Each as NumPy has it: that is how names are written, also those of dates and short floats.
+    return ["" if label is None or label != label else str(label) for label in labels]
 
 
 def encode_labels(
@@ -272,7 +279,8 @@ def _read_all(path: Path, columns: Columns, *, blank_labels: bool) -> tuple[pd.D
 
     frames = []
     for file in (path, path.parent / columns.test) if columns.test else (path,):
-        frame = read_frame(file, columns.id or None, columns.categories, columns.text or None)
+        texts = [*columns.categories, *([columns.label] if blank_labels else [])]
+        frame = read_frame(file, columns.id or None, texts, columns.text or None)
         needed = {what: getattr(columns, what) for what in ("label", "text", "split", "id")}
         expect_columns(frame, f"File '{file}'", blank_labels=blank_labels, **needed)
         frames.append(frame)

@@ -33,7 +33,8 @@ KEPT = {
     "certificate.json": "signed by all parties, names nothing of a secret request; until you "
     "delete it",
     "certificate.annex": "sealed for the auditor alone; until you delete it",
-    "metrics.jsonl": "accuracies and losses of epochs, of all labels together; as long as the run",
+    "metrics.jsonl": "accuracies and losses of epochs; who has everything but one label can "
+    "train with each candidate and compare, as with weights; as long as the run",
     f"{ACTIVE}/data-notes.txt": "how many rows labels had when the run began; as long as the run",
 }
 
@@ -89,7 +90,7 @@ def _labels(run: Run) -> Iterator[Copy]:
                 "label fits; as long as the run"
             )
             yield Copy(ACTIVE, place, "tombstones, parts of rows", "kept", why)
-        yield _table(run, record, names)
+    yield _table(run, record, names)
     facts = run.active.versions.facts(run.version) if run.version is not None else {}
     if facts.get("data") not in (None, "", run.holdings.digest()):
         why = "a digest of all labels, which version 0.7 wrote; the next request replaces it"
@@ -102,7 +103,7 @@ def _labels(run: Run) -> Iterator[Copy]:
     )
 
 
-def _table(run: Run, record: LabelRecord, names: set[str]) -> Copy:
+def _table(run: Run, record: LabelRecord | None, names: set[str]) -> Copy:
     table, what = LabelTable.of(run.config), "labels in the label holder's own table"
     if table is None:
         why = "the run only reads it; whoever holds it decides"
@@ -111,7 +112,10 @@ def _table(run: Run, record: LabelRecord, names: set[str]) -> Copy:
         cells = table.cells_left(record, names)
     except UnlabelError as error:
         return Copy(ACTIVE, str(table.path), what, "left", f"it cannot be read: {error}")
-    why = f"{cells} cells; empty them, or take `unlabel purge --table-out FILE` in its place"
+    why = (
+        f"{cells} cells hold something, the old label or another; empty them, or take the table of "
+        f"`unlabel purge --table-out FILE`"
+    )
     return Copy(ACTIVE, str(table.path), what, *(("left", why) if cells else ("cleared",)))
 
 

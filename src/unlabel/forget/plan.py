@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from unlabel.config import ForgetSettings
-from unlabel.data import Features
+from unlabel.data import ACTIVE, Features
 from unlabel.errors import ForgetError
 from unlabel.forget.anchors import make_anchors, named_by_model
 from unlabel.forget.method import Method
@@ -26,7 +26,7 @@ from unlabel.forget.transaction import Transaction, request_open
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
 from unlabel.train import Forgotten, VersionFacts
-from unlabel.train.label_record import UNKNOWN
+from unlabel.train.label_record import UNKNOWN, LabelRecord
 from unlabel.train.progress import expect_finished
 
 
@@ -240,16 +240,31 @@ def _public(run: Run, path: str | Path | None, per_label: int, *, labelled: bool
         trained = _trained_on(run, features)
         source = f"the files at {path}" + (", training rows among them" if trained else "")
         return PublicSet("public", rows, labels, ids, trained, source)
+    return own_public(run, per_label)
+
+
+def own_public(run: Run, per_label: int) -> PublicSet:
+    """Return the public set of the run's own rows, set aside before training or not."""
+    holdings, record = run.holdings, LabelRecord.read(run.folder / ACTIVE)
     known, aside = [str(text) for text in holdings.ids.tolist()], holdings.rows.public
+    kept = {} if record is None else record.samples
     if len(aside):
         ids = tuple(known[row] for row in aside.tolist())
-        source = "rows set aside before training"
-        return PublicSet("main", aside, holdings.labels[aside], ids, False, source)
+        source, labels = "rows set aside before training", holdings.labels[aside]
+        return PublicSet("main", aside, labels, ids, False, source, name="aside", kept=kept)
     # Always the same rows: were one left out, and another in its place, that would name it.
-    drawn = public_from_training(
-        holdings.labels, known, holdings.rows.train, per_label, seed=run.config.train.seed
-    )
+    seed, train = run.config.train.seed, holdings.rows.train
+    drawn = public_from_training(holdings.labels, known, train, per_label, seed=seed, kept=kept)
     return replace(drawn, forgotten=torch.isin(drawn.rows, torch.tensor(run.forgotten.rows)))
+
+
+def keep_samples(run: Run, public: PublicSet) -> None:
+    """Keep which of the run's own rows requests ask for, so that it stays so after a purge."""
+    home = run.folder / ACTIVE
+    record = LabelRecord.read(home) if public.name else None
+    if record is not None and public.name not in record.samples:
+        rows = public.balanced().rows.numpy()
+        replace(record, samples={**record.samples, public.name: rows}).write(home)
 
 
 def _trained_on(run: Run, features: Mapping[str, Features]) -> bool:

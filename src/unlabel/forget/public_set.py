@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -12,12 +12,17 @@ from torch import Tensor
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE, Dataset, Features
 from unlabel.data.column_encoding import Encoding
-from unlabel.data.dataset import TABLE_FILES
-from unlabel.errors import DataError, unknown
+from unlabel.data.dataset import TABLE_FILES, Array
+from unlabel.errors import DataError, ForgetError, unknown
 from unlabel.party import Stream
 
 #: Samples of all labels that a request may look at where it looks at the same ones every time.
 MOST = 2000
+PURGED = (
+    "Other public samples than those of earlier requests cannot be drawn: labels were forgotten "
+    "and purged, and partners would see by the samples which; leave --few-shot and --retained as "
+    "they were, or give samples with --public."
+)
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,8 @@ class PublicSet:
     source     in words, for the outcome
     forgotten  which of them are of people whose labels were forgotten, None if none are; they are
                asked for like all others, and their labels are not used
+    name       of the selection, where it is of the run's own rows
+    kept       rows that requests ask for, by selection: the same after labels were purged
     """
 
     table: str
@@ -41,6 +48,8 @@ class PublicSet:
     disclosed: bool
     source: str
     forgotten: Tensor | None = None
+    name: str = ""
+    kept: Mapping[str, Array] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -64,29 +73,49 @@ class PublicSet:
         None may be left out: those of people whose labels were forgotten come with labels in turn,
         which know nothing of them. Those whose label is not known any more keep none.
         """
-        groups = self.labels.unique().tolist()
-        known = [label for label in groups if label >= 0]
+        known = [label for label in self.labels.unique().tolist() if label >= 0]
         if not known:
             return self
-        a_label = max(1, most // len(groups))
-        # As many as there are where all fit, whatever is known of them.
-        places = [(self.labels == label).nonzero()[:a_label, 0] for label in groups]
-        some = self if len(self) <= most else self.take(torch.cat(places).sort().values)
+        if len(self) <= most:  # all of them, whatever is known of them
+            some = self
+        elif most == MOST and self.name in self.kept:
+            some = self.take(torch.isin(self.rows, torch.from_numpy(self.kept[self.name].copy())))
+        elif (self.labels < 0).any():
+            raise ForgetError(PURGED)
+        else:
+            a_label = max(1, most // len(known))
+            places = [(self.labels == label).nonzero()[:a_label, 0] for label in known]
+            some = self.take(torch.cat(places).sort().values)
         in_turn = torch.tensor(known)[torch.arange(len(some)) % len(known)]
         replaced = some.left_out() & (some.labels >= 0)
         return replace(some, labels=torch.where(replaced, in_turn, some.labels))
 
 
 def public_from_training(
-    labels: Tensor, ids: Sequence[str], train: Tensor, per_label: int, *, seed: int
+    labels: Tensor,
+    ids: Sequence[str],
+    train: Tensor,
+    per_label: int,
+    *,
+    seed: int,
+    kept: Mapping[str, Array] | None = None,
 ) -> PublicSet:
-    """Take the public set from the training rows, as the paper does; its members are disclosed."""
-    generator = Stream(seed, "public").generator("training")
-    order = train[torch.randperm(len(train), generator=generator)]
-    chosen = [order[labels[order] == label][:per_label] for label in labels.unique().tolist()]
-    rows = torch.cat(chosen).sort().values
-    source = "training rows, disclosed as members"
-    return PublicSet("main", rows, labels[rows], tuple(ids[r] for r in rows.tolist()), True, source)
+    """Take the public set from the training rows, as the paper does; its members are disclosed.
+
+    kept  the rows of earlier requests, which are asked for again
+    """
+    name, kept = f"training-{per_label}", kept or {}
+    if name in kept:
+        rows = torch.from_numpy(kept[name].copy())
+    elif (labels[train] < 0).any():
+        raise ForgetError(PURGED)
+    else:
+        generator = Stream(seed, "public").generator("training")
+        order = train[torch.randperm(len(train), generator=generator)]
+        chosen = [order[labels[order] == label][:per_label] for label in labels.unique().tolist()]
+        rows = torch.cat(chosen).sort().values
+    source, known = "training rows, disclosed as members", tuple(ids[r] for r in rows.tolist())
+    return PublicSet("main", rows, labels[rows], known, True, source, name=name, kept=kept)
 
 
 def read_public(

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from unlabel.config import ForgetSettings
+from unlabel.config.forget import FEW_SHOT
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost
 from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget.execute import Execution, execute
 from unlabel.forget.outcome import Outcome
-from unlabel.forget.plan import plan
+from unlabel.forget.plan import keep_samples, own_public, plan
 from unlabel.forget.privacy_loss import TotalLoss
 from unlabel.forget.run_interface import Run
 from unlabel.forget.transaction import PartyStatus, Transaction
@@ -53,6 +54,7 @@ def forget(
 def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
     """Carry a planned request out, and stage what it makes with every party."""
     work.watch = watch
+    keep_samples(run, work.public)
     if work.request.rows:
         run.cover_secret.keep()
     account = work.method.account
@@ -141,6 +143,8 @@ def purge(run: Run) -> int:
                 if folder.exists():
                     shutil.rmtree(folder)
         run.holdings.bind(home)
+        if not (run.holdings.labels < 0).any():  # else that was done before the first purge
+            keep_samples(run, own_public(run, FEW_SHOT))
         record = transaction.bury(run.forgotten)
         assert record is not None
         record.purged().write(home)

@@ -86,7 +86,10 @@ def issue(
     start = first_day(line.at, received)
     audit = verdict_of(store.home, line.request)
     depth, figures = noted_depth(entries, line)
-    depth = depth if audit is None else audit.depth
+    # A depth is certified with its figures alone: those of version 0.7 are bound to nothing, and
+    # where another request was audited since they are not at hand any more.
+    if audit is None or figures is None:
+        audit = depth = figures = None
     secret = is_secret(line.note)
     blind = partial(blinded, key=opening(store.home, line)[1]) if secret else plain
     sealed = mark = None

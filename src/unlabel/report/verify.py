@@ -69,6 +69,12 @@ def verify(
     if raw["certificate"]["what"] == compat.CERTIFICATE:
         if body.depth is not None:
             checks.unchecked.append(OLD)
+        for party, signed in body.parties.items():
+            checks.expect(
+                signed.part.software.startswith(compat.CERTIFIERS),
+                f"The certificate has the form of version 0.6 and 0.7, but party '{party}' signed "
+                f"with {signed.part.software}.",
+            )
     else:
         check_words(body, checks)
         check_figures(body, blind, checks)

@@ -23,7 +23,6 @@ OLD = (
     f"{ON_TRUST}certificates of version 0.6 and 0.7 hold no hash of the audit's figures, and what "
     f"those versions disclose of them is not all that the depth follows from."
 )
-NO_HASH = f"{ON_TRUST}no line of the ledger holds the figures of an audit of this version."
 NO_FIGURES = (
     f"{ON_TRUST}the figures it follows from stand in the annex, if at all, which takes --annex-key."
 )
@@ -41,7 +40,7 @@ def check_words(body: Body, checks: Checks) -> None:
     audited = body.depth is not None
     for holds, what in (
         (audited == (body.guarantee is not None), "a depth and a guarantee go together"),
-        (audited or body.figures is None, "without an audit there are no figures"),
+        (audited == (body.figures is not None), "a depth and the hash of its figures go together"),
         (body.secret or body.visibility == "open", "a hidden request is always secret"),
         (body.secret == (body.method is None), "the method is kept back in a secret request alone"),
         (active is None or active.part.version == body.version, "it is about the version that the "
@@ -74,9 +73,11 @@ def check_figures(body: Body, blind: Blinding | None, checks: Checks) -> None:
             any(body.words == _words(body, each, noise, people) for each, noise, people in kinds),
             "The words of the certificate are not those of the depth it states.",
         )
-    if figures is None or body.figures is None:
+    if figures is None and checks.annex is not None and body.figures is not None:
+        checks.faults.append("The annex lacks the figures whose hash the certificate holds.")
+    if figures is None:
         if body.depth is not None:
-            checks.unchecked.append(NO_HASH if body.figures is None else NO_FIGURES)
+            checks.unchecked.append(NO_FIGURES)
         return
     before = len(checks.faults)
     checks.expect(

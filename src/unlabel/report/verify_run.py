@@ -137,6 +137,12 @@ def check_audit(
     ends = [e.index for e in entries if e.hash == part.ledger]
     noted = noted_audit(entries[: ends[0] + 1], body.request) if ends else None
     stated: list[object] = [None, body.depth]
+    if noted is not None and body.depth is None and body.figures is None:
+        checks.unchecked.append(
+            f"The ledger of party '{ACTIVE}' notes an audit of this request, depth "
+            f"'{noted.get('depth')}'; the certificate states none: its figures were not at hand."
+        )
+        return
     if noted is not None:
         figures = body.figures or "" if blind is None else _stated([noted.get("figures")], blind)[0]
         stated = [figures, noted.get("depth")]

@@ -13,14 +13,17 @@ import numpy as np
 
 from unlabel.config import RunConfig
 from unlabel.data import store_frame
-from unlabel.data.cells import one_form
+from unlabel.data.cells import label_form
 from unlabel.data.dataset import TABLE_FILES, Array
 from unlabel.data.table_files import read_frame
 from unlabel.data.tables import label_texts
-from unlabel.errors import SettingsError
+from unlabel.errors import DataError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.text_encoding import decode, open_bytes
 from unlabel.train.label_record import LabelRecord
+
+#: Characters of a cell that is written as it was.
+LONGEST_CELL = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -41,55 +44,74 @@ class LabelTable:
             return None
         return cls((config.folder or Path()) / config.data, columns.id, columns.label)
 
-    def cells_left(self, record: LabelRecord, names: Collection[str]) -> int:
+    def cells_left(self, record: LabelRecord | None, names: Collection[str]) -> int:
         """Return how many cells of forgotten labels still hold something.
 
         names  of whole labels that were forgotten
         """
         frame = self._frame()
         cells = label_texts(frame[self.label].to_numpy())
-        past = self._forgotten(frame, cells, record, names)
-        return sum(bool(cell) for cell, past in zip(cells, past, strict=True) if past)
+        past = self._forgotten(self._ids(frame), cells, record, names)
+        return sum(bool(cell) for cell, is_past in zip(cells, past, strict=True) if is_past)
 
     def write(self, record: LabelRecord, names: Collection[str], target: Path) -> None:
         """Write the table with those cells empty; a CSV file keeps every other cell to the letter.
 
         target  in the same form; without an ending it is stored as a run stores tables
         """
-        frame = self._frame()
-        past = self._forgotten(frame, label_texts(frame[self.label].to_numpy()), record, names)
-        if target.suffix in ("", ".parquet"):
-            cleared = frame.assign(
-                **{self.label: frame[self.label].astype(object).mask(past, None)}
-            )
-            if not target.suffix:
-                store_frame(cleared, target)
-                return
-            data = io.BytesIO()
-            cleared.to_parquet(data, index=False)
-            write_atomically(target, data.getvalue(), mode=OWNER_ONLY)
+        if target.suffix not in ("", ".parquet"):
+            write_atomically(target, self._cleared_csv(record, names), mode=OWNER_ONLY)
             return
+        frame = self._frame()
+        cells = label_texts(frame[self.label].to_numpy())
+        past = self._forgotten(self._ids(frame), cells, record, names)
+        kept = [
+            None if is_past or not cell else cell for cell, is_past in zip(cells, past, strict=True)
+        ]
+        cleared = frame.assign(**{self.label: np.array(kept, dtype=object)})
+        if not target.suffix:
+            store_frame(cleared, target)
+            return
+        data = io.BytesIO()
+        cleared.to_parquet(data, index=False)
+        write_atomically(target, data.getvalue(), mode=OWNER_ONLY)
+
+    def _cleared_csv(self, record: LabelRecord, names: Collection[str]) -> bytes:
         with open_bytes(self.path) as file:
             text = decode(file.read(), f"Table '{self.path}'")
-        head, *rows = (row for row in csv.reader(io.StringIO(text, newline="")) if row)
-        place = [name.strip() for name in head].index(self.label)
-        for row in (row for row, is_past in zip(rows, past, strict=True) if is_past):
-            row[place] = ""
+        limit = csv.field_size_limit(LONGEST_CELL)
+        try:
+            rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(row)]
+        except csv.Error as error:
+            raise DataError(f"Table '{self.path}' cannot be written anew: {error}.") from error
+        finally:
+            csv.field_size_limit(limit)
+        head, body = rows[0], rows[1:]
+        place, first = head.index(self.label), head.index(self.id) if self.id else -1
+        # A row that ends before its label has none.
+        cells = [row[place] if place < len(row) else "" for row in body]
+        numbers = np.arange(len(body)).astype(str)
+        ids = np.array([row[first].strip() for row in body], dtype=str) if self.id else numbers
+        past = self._forgotten(ids, cells, record, names)
+        for row in (row for row, is_past in zip(body, past, strict=True) if is_past):
+            row[place : place + 1] = [""]
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([head, *rows])
-        write_atomically(target, out.getvalue().encode(), mode=OWNER_ONLY)
+        csv.writer(out, lineterminator="\n").writerows(rows)
+        return out.getvalue().encode()
 
     def _frame(self) -> Any:
-        return read_frame(self.path, self.id or None)
+        return read_frame(self.path, self.id or None, [self.label])
+
+    def _ids(self, frame: Any) -> Array:
+        numbers = np.arange(len(frame)).astype(str)
+        return frame[self.id].astype(str).str.strip().to_numpy(dtype=str) if self.id else numbers
 
     def _forgotten(
-        self, frame: Any, cells: list[str], record: LabelRecord, names: Collection[str]
+        self, ids: Array, cells: list[str], record: LabelRecord | None, names: Collection[str]
     ) -> Array:
-        numbers = np.arange(len(frame)).astype(str)
-        ids = frame[self.id].astype(str).str.strip().to_numpy(dtype=str) if self.id else numbers
-        forms = {one_form(name) for name in names}
-        named: Array = np.array([one_form(cell) in forms for cell in cells], dtype=bool)
-        return record.forgotten(ids) | named
+        forms = {label_form(name) for name in names}
+        named: Array = np.array([label_form(cell) in forms for cell in cells], dtype=bool)
+        return named if record is None else record.forgotten(ids) | named
 
 
 def expect_clearable(config: RunConfig, target: Path) -> None:

@@ -7,7 +7,8 @@ The active party keeps `labels.safetensors`, readable to itself alone:
     tombstones         [n]      1 where the label was forgotten; neither which, nor by which request
     elsewhere          [m, 32]  of people with a tombstone who are in no row any more
     train, validation, test, public  the rows of each part, as they were drawn when the run began
-    about              JSON: the names of the labels, the secret of the run
+    samples/NAME       rows that requests ask for as public samples, the same after a purge
+    about              JSON: the names of the labels, the secret of the run, how ids are compared
 
 A commitment shows that a cell has changed; whoever has the file can also try out which label it
 holds. So a purge overwrites keys and commitments of the rows with tombstones. From then on their
@@ -19,8 +20,8 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import Tensor
 
+from unlabel.align.normal import normalise
+from unlabel.config import AlignSettings
 from unlabel.data import Rows
-from unlabel.data.cells import one_form
+from unlabel.data.cells import label_form
 from unlabel.data.dataset import Array
 from unlabel.errors import DataError, RunError
 from unlabel.files import OWNER_ONLY, write_atomically
@@ -42,6 +45,7 @@ UNKNOWN = -1
 SIZE = 32
 _FORM = "unlabel labels 1"
 _ARRAYS = ("people", "keys", "commitments", "tombstones", "elsewhere")
+_SAMPLES = "samples/"
 _UPDATE = "restore them, or take the changed tables with `unlabel train --update`."
 
 
@@ -57,6 +61,8 @@ class LabelRecord:
     commitments: Array
     tombstones: Array
     elsewhere: Array
+    align: AlignSettings
+    samples: Mapping[str, Array] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -65,21 +71,22 @@ class LabelRecord:
         labels: Tensor,
         names: Sequence[str],
         rows: Rows,
+        align: AlignSettings,
         before: Update | None = None,
     ) -> LabelRecord:
         """Commit to the labels of rows; what was forgotten `before` stays so."""
         secret = secrets.token_hex(SIZE) if before is None else before.record.secret
         keys = np.frombuffer(secrets.token_bytes(SIZE * len(ids)), np.uint8).reshape(-1, SIZE)
         codes = _marks(keys, [(*names, "")[label] for label in labels.tolist()])
-        people = _people(secret, ids)
+        people = _people(secret, ids, align)
         stones = (labels < 0).numpy().astype(np.uint8)
         past = set()
         if before is not None:
-            asked = _people(secret, np.array(sorted(before.people_forgotten), dtype=str))
+            asked = _people(secret, np.array(sorted(before.people_forgotten), dtype=str), align)
             past = before.record.buried_people() | {row.tobytes() for row in asked}
         left = past - {row.tobytes() for row in people}
         record = cls(
-            tuple(names), secret, rows, people, keys, codes, stones, _stacked(sorted(left))
+            tuple(names), secret, rows, people, keys, codes, stones, _stacked(sorted(left)), align
         )
         return record.purged()
 
@@ -94,7 +101,10 @@ class LabelRecord:
                 raise ValueError
             rows = {part.name: torch.from_numpy(tensors[part.name].copy()) for part in fields(Rows)}
             arrays = {name: tensors[name] for name in _ARRAYS}
-            return cls(tuple(about["names"]), about["secret"], Rows(**rows), **arrays)
+            known = {k.removeprefix(_SAMPLES): v for k, v in tensors.items() if _SAMPLES in k}
+            align, names = AlignSettings(**about["align"]), tuple(about["names"])
+            secret = about["secret"]
+            return cls(names, secret, Rows(**rows), **arrays, align=align, samples=known)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -105,9 +115,11 @@ class LabelRecord:
 
     def write(self, home: Path) -> None:
         """Keep the record in the active party's folder."""
-        text = json.dumps({"what": _FORM, "names": self.names, "secret": self.secret}).encode()
+        about = {"what": _FORM, "names": self.names, "secret": self.secret}
+        text = json.dumps({**about, "align": asdict(self.align)}).encode()
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         parts = {part.name: getattr(self.rows, part.name).numpy() for part in fields(Rows)}
+        parts |= {f"{_SAMPLES}{name}": rows for name, rows in self.samples.items()}
         data = save({"about": np.frombuffer(text, np.uint8), **arrays, **parts})
         write_atomically(home / LABELS, data, mode=OWNER_ONLY)
 
@@ -118,11 +130,11 @@ class LabelRecord:
 
         Raise where any other cell is not what it was when the run began.
         """
-        people = _people(self.secret, ids)
+        people = _people(self.secret, ids, self.align)
         if not np.array_equal(people, self.people):
             raise RunError(self._difference(ids, people), code="rows-changed")
-        exact, forms = set(self.names), {one_form(name): name for name in self.names}
-        texts = [cell if cell in exact else forms.get(one_form(cell), "") for cell in cells]
+        exact, forms = set(self.names), {label_form(name): name for name in self.names}
+        texts = [cell if cell in exact else forms.get(label_form(cell), "") for cell in cells]
         same = (_marks(self.keys, texts) == self.commitments).all(1)
         changed = np.flatnonzero(~same & (self.tombstones == 0))
         if len(changed):
@@ -143,8 +155,8 @@ class LabelRecord:
 
     def forgotten(self, ids: Array) -> Array:
         """Return which of some people, in whatever order, have a tombstone."""
-        past = self.buried_people()
-        return np.array([row.tobytes() in past for row in _people(self.secret, ids)], dtype=bool)
+        past, people = self.buried_people(), _people(self.secret, ids, self.align)
+        return np.array([row.tobytes() in past for row in people], dtype=bool)
 
     def buried(self, rows: Array) -> LabelRecord:
         """Return the record with tombstones on some more rows, by a mask."""
@@ -191,16 +203,25 @@ class Update:
         The names until then keep their numbers. A label that was forgotten and comes back, or that
         of a person who was, is taken for unknown; every other row needs one.
         """
-        asked = np.isin(ids, sorted(self.people_forgotten))
-        past = self.record.forgotten(ids) | asked
-        forms = {one_form(name): name for name in self.record.names}
-        texts = [forms.get(one_form(cell), cell) for cell in cells]
+        align = self.record.align
+        asked = {normalise(text, align) for text in self.people_forgotten}
+        past = self.record.forgotten(ids)
+        past |= np.array([normalise(text, align) in asked for text in ids.tolist()], dtype=bool)
+        forms = {label_form(name): name for name in self.record.names}
+        texts = [forms.get(label_form(cell), cell) for cell in cells]
         past |= np.isin(texts, sorted(self.labels_forgotten))
         blank = np.flatnonzero(~past & (np.array(texts) == ""))
         if len(blank):
             raise DataError(f"Row '{ids[blank[0]]}' has no label, and none of it was forgotten.")
         new = sorted({text for text, is_past in zip(texts, past, strict=True) if not is_past})
         names = (*self.record.names, *(n for n in new if n not in self.record.names))
+        near = {name.casefold(): name for name in self.labels_forgotten}
+        for name in names[len(self.record.names) :]:
+            if name.casefold() in near:
+                raise DataError(
+                    f"Label '{name}' is new, and differs from the forgotten "
+                    f"'{near[name.casefold()]}' in case alone; write it otherwise."
+                )
         numbers = {name: number for number, name in enumerate(names)}
         return np.array([numbers.get(t, 0) for t in texts]) * ~past + UNKNOWN * past, names
 
@@ -209,10 +230,10 @@ class Update:
 Bound = LabelRecord | Update
 
 
-def _people(secret: str, ids: Array) -> Array:
+def _people(secret: str, ids: Array, align: AlignSettings) -> Array:
     """Return the run's own names for people, which only its secret links to ids."""
-    key = bytes.fromhex(secret)
-    return _stacked([hmac.digest(key, text.encode(), "sha256") for text in ids.tolist()])
+    key, forms = bytes.fromhex(secret), (normalise(text, align) for text in ids.tolist())
+    return _stacked([hmac.digest(key, form.encode(), "sha256") for form in forms])
 
 
 def _marks(keys: Array, texts: Sequence[str]) -> Array:

@@ -63,7 +63,8 @@ class Holdings:
         before  what was forgotten in the run that this one replaces
         """
         if not (home / LABELS).exists():
-            record = LabelRecord.of(self.ids, self.labels, self.names, self.rows, before)
+            held = (self.ids, self.labels, self.names, self.rows, self.config.align)
+            record = LabelRecord.of(*held, before)
             record.write(home)
 
     def rows_without(self, forgotten: Forgotten) -> Rows:
