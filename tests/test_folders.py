@@ -189,9 +189,9 @@ def test_yaml_and_pydantic_are_known_to_the_loader_alone() -> None:
 
 #: Lines of a file that is read from top to bottom; longer ones have one subject all the same.
 LONG_FILE = 350
-#: Of the whole package, since what measures it lies in bench/: 32,000, and 1,800 for labels that
+#: Of the whole package, since what measures it lies in bench/: 32,000, and 2,000 for labels that
 #: can be cleared and certificates that are bound to figures. What is added makes room for itself.
-MOST_LINES = 33_800
+MOST_LINES = 34_000
 LONG_FILES = {"federation.py", "wire/messages.py"}
 
 

@@ -54,7 +54,6 @@ def forget(
 def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
     """Carry a planned request out, and stage what it makes with every party."""
     work.watch = watch
-    keep_samples(run, work.public)
     if work.request.rows:
         run.cover_secret.keep()
     account = work.method.account
@@ -65,6 +64,7 @@ def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
         privacy = _with_total(done.result.privacy or {}, total)
         done = replace(done, result=replace(done.result, privacy=privacy))
     _stage(run, work, done)
+    keep_samples(run, work.public)
     run.undecided = Outcome(done.result, run)
     return run.undecided
 
