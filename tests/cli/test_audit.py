@@ -204,7 +204,7 @@ def test_a_committed_request_is_audited_until_its_labels_are_purged(run: Path) -
     assert staged["measures"] == committed["measures"]
     assert unlabel("purge", run).code == 0
     with nothing_written(run):
-        assert "nothing can be measured of them any more" in unlabel("audit", run).sentence
+        assert "nothing can be measured of it any more" in unlabel("audit", run).sentence
     assert unlabel("report", run).code == 0  # of the audit before
 
 
