@@ -174,6 +174,19 @@ def test_a_purge_destroys_what_a_label_could_be_guessed_by(place: Path) -> None:
     assert (federation.active.labels < 0).sum() == 3
 
 
+def test_of_purged_rows_no_label_is_shown_and_none_is_forgotten_twice(place: Path) -> None:
+    federation = run_in(place)
+    person = people_of(federation, "boat")[0]
+    federation.forget(["boat"]).commit()
+    federation.purge()
+    predictions = federation.predict(part="train")
+    boats = set(tables()[0].query("loan == 'boat'")["customer"])
+    shown = dict(zip(predictions.ids.tolist(), predictions.truth or (), strict=True))
+    assert {shown[who] for who in boats & set(shown)} == {""}
+    with pytest.raises(ForgetError, check=coded("already-forgotten")):
+        federation.forget(ids=[person], settings=OPEN)
+
+
 def test_a_purge_removes_what_references_saw_with_their_labels(place: Path) -> None:
     federation = run_in(place)
     outcome = federation.forget(["boat"])
@@ -354,6 +367,10 @@ def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     federation.forget(["boat"]).commit()
     with nothing_written(place), pytest.raises(RunError):
         federation.purge(table_out=place / "bank.csv" / "cleared.csv")
+    outcome = federation.forget(["home"])  # a request that waits stops a purge
+    with nothing_written(place), pytest.raises(ForgetError, check=coded("request-open")):
+        federation.purge(table_out=place / "cleared.csv")
+    outcome.rollback()
     text = (place / "bank.csv").read_text().splitlines()
     odd = [text[0], "   ", *text[1:4], "", *text[4:]]  # lines that a reader of tables passes over
     (place / "bank.csv").write_text("\n".join(odd) + "\n\n")
