@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from unlabel.federation import Federation
 
 #: Of a party: its memory of requests, its keys, and the label holder's secrets.
-CARRIED = ("ledger.jsonl", "signing.key", "secrets")
+CARRIED = ("ledger.jsonl", "signing.key", "secrets", "audit.json")
+#: Of the run: the evidence of earlier requests.
+EVIDENCE = ("certificate.json", "certificate.annex", "report.html")
 
 
 def update(
@@ -90,11 +92,10 @@ def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
 def carry_over(folder: Path, draft: Path, parties: Iterable[str]) -> None:
     """Copy what every party remembers into the updated run; requests that waited are done there."""
     with writing(draft):
-        for party in parties:
-            for name in CARRIED:
-                source, target = folder / party / name, draft / party / name
-                if source.is_dir():
-                    shutil.copytree(source, target, ignore=shutil.ignore_patterns(DEFERRED))
-                elif source.exists():
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(source, target)
+        for name in (*EVIDENCE, *(f"{party}/{each}" for party in parties for each in CARRIED)):
+            source, target = folder / name, draft / name
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns(DEFERRED))
+            elif source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, target)

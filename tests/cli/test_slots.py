@@ -221,6 +221,8 @@ def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_a_run_goes_on_training_after_a_hidden_request_only_with_reveal(run: Path) -> None:
+    flags = ("--every", "0", "--count", 1, "--pace", "0", "--purge")
+    assert unlabel("slots", run, *flags).code == 0  # about nothing, and hidden all the same
     with nothing_written(run):
         told = unlabel("train", "--resume", "--out", run)
     assert "add --allow-disclosure if they may know" in told.sentence

@@ -512,6 +512,26 @@ def test_what_was_forgotten_does_not_come_back_in_another_spelling(tmp_path: Pat
     assert len(past) == int((bank["loan"] == 0).sum()) + 1
 
 
+def test_an_update_keeps_the_evidence_of_earlier_requests(place: Path) -> None:
+    federation = run_in(place)
+    outcome = federation.forget(["boat"])
+    federation.audit()
+    outcome.commit()
+    federation.purge()
+    certified = federation.certificate()
+    updated, _ = Federation.update(place / "run", allow_disclosure=True)
+    assert ul.verify(certified.path, run=place / "run").holds
+    assert updated.report().verdict.request == outcome.result.request
+
+
+def test_a_purge_within_slots_lets_go_of_labels_in_the_running_process_too(place: Path) -> None:
+    federation = run_in(place)
+    federation.queue(["boat"])
+    (slot,) = federation.slots(every=0, count=1, purge=True, pace=0)
+    assert slot.kept
+    assert (federation.active.labels == UNKNOWN).sum() == (tables()[0]["loan"] == "boat").sum()
+
+
 def test_an_update_that_is_interrupted_between_two_renames_is_finished(place: Path) -> None:
     run = place / "run"
     run_in(place).forget(["boat"]).commit()

@@ -73,3 +73,6 @@ class Run(Protocol):
 
     def rollback(self, request: str | None = None) -> str:
         """Drop a staged request."""
+
+    def purge(self) -> int:
+        """Remove what stems from before the last commit, everywhere."""

@@ -24,7 +24,7 @@ from unlabel.forget.plan import plan
 from unlabel.forget.request import find_labels
 from unlabel.forget.request_secrets import QUEUE
 from unlabel.forget.run_interface import Run
-from unlabel.forget.service import carry_out, purge
+from unlabel.forget.service import carry_out
 from unlabel.wire import Paced
 
 
@@ -114,7 +114,7 @@ def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings, pace: f
         slot = run_slot(run, labels, settings)
         try:
             if purge_after:
-                run.with_recovery(lambda: purge(run))
+                run.purge()
         finally:
             if labels:  # only now: no message waits for it
                 queue.drop_first()

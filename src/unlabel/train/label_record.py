@@ -101,7 +101,9 @@ class LabelRecord:
                 raise ValueError
             rows = {part.name: torch.from_numpy(tensors[part.name].copy()) for part in fields(Rows)}
             arrays = {name: tensors[name] for name in _ARRAYS}
-            known = {k.removeprefix(_SAMPLES): v for k, v in tensors.items() if _SAMPLES in k}
+            known = {
+                k.removeprefix(_SAMPLES): v for k, v in tensors.items() if k.startswith(_SAMPLES)
+            }
             align, names = AlignSettings(**about["align"]), tuple(about["names"])
             secret = about["secret"]
             return cls(names, secret, Rows(**rows), **arrays, align=align, samples=known)
