@@ -44,7 +44,7 @@ STARTERS = {"__init__", "__main__"}
 LEAN = ("config", "wire", "models", "party", "defend", "train", "forget", "audit")
 LEAN_LIBRARIES = {"_typeshed", "torch", "numpy", "safetensors", "sklearn", "scipy", "unlabel"}
 #: What a lean package may import where it is installed, or in the one module that needs it.
-IF_THERE = {"models": {"transformers", "tokenizers"}}
+IF_THERE = {"models": {"transformers", "tokenizers", "skops", "threadpoolctl"}}
 LOADER = "config/loader.py"
 LOADER_LIBRARIES = {"pydantic", "yaml"}
 HEAVY = (
@@ -205,7 +205,7 @@ def test_long_files_are_exceptions_and_the_package_is_small() -> None:
 
 
 #: What a command that needs none of it must not wait for.
-SLOW = {"sklearn", "scipy", "pandas", "pyarrow", "matplotlib", "transformers"}
+SLOW = {"sklearn", "skops", "scipy", "pandas", "pyarrow", "matplotlib", "transformers"}
 
 
 def test_slow_libraries_are_imported_where_they_are_used() -> None:

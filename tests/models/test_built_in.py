@@ -90,6 +90,12 @@ def test_fc3_has_three_layers() -> None:
     assert count(build_top("linear", 7, 3), nn.Linear) == 1
 
 
+def test_the_top_mlp_has_one_hidden_layer() -> None:
+    kinds = [type(layer) for layer in build_top("mlp", 24, 3).children()]
+    assert kinds == [nn.Linear, nn.ReLU, nn.Dropout, nn.Linear]
+    assert parameters(build_top("mlp", 24, 3)) == 25 * 512 + 513 * 3
+
+
 def test_each_bottom_has_its_top() -> None:
     tops = {name: default_top(name) for name in WIDTHS}
     assert tops == {"mlp": "linear", "convnet": "linear", "resnet18": "linear", "vgg16": "fc3"}

@@ -150,9 +150,9 @@ def test_a_column_far_from_zero_keeps_its_variance() -> None:
     rows = (table(columns=3) * torch.tensor([1024.0, 2048.0, 4096.0])).round()
     model = Components((3,), width=1.0)
     model.fit(rows.split(50))
-    far = Components((3,), width=1.0)
-    far.fit((rows + 2**20).split(50))
-    torch.testing.assert_close(far.projection, model.projection, rtol=1e-6, atol=1e-9)
+    shifted = Components((3,), width=1.0)
+    shifted.fit((rows + 2**20).split(50))
+    torch.testing.assert_close(shifted.projection, model.projection, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import importlib
 import inspect
 import sys
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from unlabel.config import ModelSettings, TextSettings
 from unlabel.errors import ModelError, SettingsError, unknown, why
+from unlabel.models.estimators import PREFIX, EstimatorHead, check_estimator
 from unlabel.registry import Registry
 
 Shape = tuple[int, ...]
@@ -50,9 +52,14 @@ TOPS: Registry[Callable[[int, int], nn.Module]] = Registry(
 
 
 def build_bottom(
-    name: str, shape: Shape, code: Path | None = None, text: TextSettings | None = None
+    name: str,
+    shape: Shape,
+    code: Path | None = None,
+    text: TextSettings | None = None,
+    *,
+    trained: bool = True,
 ) -> nn.Module:
-    """Build a bottom model for rows of `shape`.
+    """Build a bottom model for rows of `shape`; one that is not `trained` need not be able to.
 
     `name` is a built-in name or `module:function`; the function may declare the parameters `shape`
     and `text`, and its module lies in the folder `code` or in the working folder. The model must
@@ -70,18 +77,34 @@ def build_bottom(
         known = BOTTOMS.get(name)
         model = known.build(shape, text) if known.texts else known.build(shape)
     try:
-        rehearse(model, shape)
+        if trained:
+            rehearse(model, shape)
+        else:
+            embedding_width(model, shape)
     except ModelError as error:
         raise ModelError(f"Bottom model '{name}' does not fit: {error}") from error
     return model
 
 
-def build_top(name: str, inputs: int, labels: int, code: Path | None = None) -> nn.Module:
+def build_top(
+    name: str,
+    inputs: int,
+    labels: int,
+    code: Path | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+) -> nn.Module:
     """Build a top model from `inputs` embedding columns to `labels` logits.
 
-    `name` is a built-in name or `module:function`; the function may declare the parameters
-    `inputs` and `labels`.
+    `name` is a built-in name, `module:function`, whose function may declare the parameters
+    `inputs` and `labels`, or `sklearn:NAME`, a classifier of scikit-learn with `settings`.
     """
+    if name.startswith(PREFIX):
+        return EstimatorHead(name.removeprefix(PREFIX), settings or {}, inputs, labels)
+    if settings:
+        raise SettingsError(
+            f"Top model '{name}' takes no settings; leave them out, or use '{PREFIX}NAME'."
+        )
     if ":" in name:
         return _of_user(name, code, inputs=inputs, labels=labels)
     return TOPS.get(name)(inputs, labels)
@@ -115,7 +138,8 @@ def embedding_width(bottom: nn.Module, shape: Shape) -> int:
 
     Two blank rows go through it once, with no effect on its state.
     """
-    device = next((p.device for p in bottom.parameters()), torch.device("cpu"))
+    tensors = chain(bottom.parameters(), bottom.buffers())
+    device = next((tensor.device for tensor in tensors), torch.device("cpu"))
     try:
         with predicting(bottom):
             out = bottom(torch.zeros(2, *shape, device=device))
@@ -234,7 +258,9 @@ def check_models(settings: ModelSettings) -> None:
     for bottom in (settings.bottom, *settings.bottoms.values()):
         if ":" not in bottom:
             BOTTOMS.get(bottom)
-    if settings.top is not None and ":" not in settings.top:
+    if settings.top is not None and settings.top.startswith(PREFIX):
+        check_estimator(settings.top.removeprefix(PREFIX))
+    elif settings.top is not None and ":" not in settings.top:
         TOPS.get(settings.top)
 
 

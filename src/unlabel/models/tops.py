@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from unlabel.config import Combine
 from unlabel.errors import ModelError, SettingsError, unknown, why
+from unlabel.models.estimators import EstimatorHead
 from unlabel.models.mlp import dense
 from unlabel.models.registry import TOPS, build_top, predicting
 
@@ -23,6 +25,12 @@ MUTED = -10_000.0
 def linear(inputs: int, labels: int) -> nn.Module:
     """Build one linear layer."""
     return nn.Linear(inputs, labels)
+
+
+@TOPS.register("mlp")
+def mlp(inputs: int, labels: int) -> nn.Module:
+    """Build one hidden layer with dropout."""
+    return dense(inputs, 512, labels, dropout=0.5)
 
 
 @TOPS.register("fc3")
@@ -54,6 +62,11 @@ class Top(nn.Module):
         self.combine = combine
         self.register_buffer("muted", torch.zeros(labels))
 
+    @property
+    def passes_gradients(self) -> bool:
+        """Whether it is trained by gradients and passes them on, and not fitted to embeddings."""
+        return not isinstance(self.head, EstimatorHead)
+
     def mute(self, labels: Sequence[int]) -> None:
         """Suppress the outputs of labels; it hides them and forgets nothing."""
         self.muted[list(labels)] = MUTED
@@ -64,10 +77,13 @@ class Top(nn.Module):
 
     def unmuted(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Return what the head says."""
-        parts = list(embeddings)
-        joined = torch.cat(parts, dim=1) if self.combine == "concat" else torch.stack(parts).sum(0)
-        logits: Tensor = self.head(joined)
+        logits: Tensor = self.head(self.joined(embeddings))
         return logits
+
+    def joined(self, embeddings: Sequence[Tensor]) -> Tensor:
+        """Return what the head reads, H."""
+        parts = list(embeddings)
+        return torch.cat(parts, dim=1) if self.combine == "concat" else torch.stack(parts).sum(0)
 
 
 def join_top(
@@ -76,8 +92,10 @@ def join_top(
     labels: int,
     combine: Combine = "concat",
     code: Path | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
 ) -> Top:
-    """Build the top model over embeddings of the given widths.
+    """Build the top model over embeddings of the given widths; see `build_top`.
 
     >>> join_top("linear", [4, 3], labels=2).head
     Linear(in_features=7, out_features=2, bias=True)
@@ -87,7 +105,7 @@ def join_top(
     if combine == "sum" and len(set(widths)) > 1:
         raise ModelError(f"Embeddings of widths {list(widths)} cannot be summed; use 'concat'.")
     inputs = sum(widths) if combine == "concat" else widths[0]
-    top = Top(build_top(name, inputs, labels, code), combine, labels)
+    top = Top(build_top(name, inputs, labels, code, settings=settings), combine, labels)
     _check_logits(name, top, widths, labels)
     return top
 
@@ -108,6 +126,8 @@ def _check_logits(name: str, top: Top, widths: Sequence[int], labels: int) -> No
         raise ModelError(
             f"Top model '{name}': expected logits of shape [2, {labels}] for 2 rows but got {got}."
         )
+    if not top.passes_gradients:
+        return
     try:
         copy.deepcopy(top).train()(embeddings).float().sum().backward()
     except Exception as error:
@@ -128,7 +148,7 @@ def last_layer(top: nn.Module, widths: Sequence[int]) -> nn.Linear | None:
         for part in top.modules()
         if isinstance(part, nn.Linear)
     ]
-    like = next(top.parameters())
+    like = next(chain(top.parameters(), top.buffers()))  # a fitted top has no parameters
     try:
         with predicting(top):
             logits = top([like.new_ones(2, width) for width in widths])
