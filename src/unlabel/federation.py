@@ -6,7 +6,6 @@ import contextlib
 import math
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import date
@@ -62,7 +61,7 @@ from unlabel.forget.deferred import Deferred, defer
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
-from unlabel.forget.slots import serve_slot
+from unlabel.forget.slots import serve_slots
 from unlabel.models import bind
 from unlabel.models.registry import model_settings
 from unlabel.party import ActiveParty, LedgerEntry, PassiveParty
@@ -892,16 +891,16 @@ class Federation:
                 f"Expected at least 1 slot, 0 seconds or more apart, but got {count} and {every:g}."
             )
         expect("pace", pace, 0 <= pace < math.inf, "0 seconds or more")
-        done: list[Slot] = []
-        stop, started = stop or Event(), time.monotonic()
-        for number in range(count):
-            if stop.wait(max(0.0, started + number * every - time.monotonic())):
-                break
-            settings = self._with_key(ForgetSettings())
-            done.append(serve_slot(self, purge_after=purge, settings=settings, pace=pace))
-            if watch is not None:
-                watch(number, done[-1])
-        return done
+        return serve_slots(
+            self,
+            every=every,
+            count=count,
+            pace=pace,
+            purge_after=purge,
+            settings=ForgetSettings(),
+            watch=watch,
+            stop=stop,
+        )
 
     # Papers
 

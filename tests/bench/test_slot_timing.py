@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from cli.command_line import one_thread
-from unlabel_bench.privacy.slot_timing import Seen, SlotTimingSettings, attacked, page, table
+from forget.one_piece import federation
+from unlabel_bench.privacy.slot_timing import (
+    Seen,
+    SlotTimingSettings,
+    attacked,
+    observe,
+    page,
+    table,
+)
 from unlabel_bench.registry import BENCHES
 
 from unlabel.errors import SettingsError
+from unlabel.forget import ForgetSettings
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -21,8 +31,11 @@ def seen(leak: float) -> Seen:
     real = draw.permutation(np.arange(400) % 2 == 0)
     intervals = draw.normal(1.0, 0.1, (400, 3))
     intervals[real, 1] += leak
-    names = ["answer to Describe", "Commit", "end of the slot"]
+    names = ["answer to Describe", "Commit", "next slot"]
     return Seen(intervals, names, real, np.zeros(400, dtype=np.int64), intervals.max(1))
+
+
+REFUSED = [{"slots": 39}, {"slots": 42}, {"pace": 0.0}, {"every": 0}, {"at_once": 0.0}]
 
 
 def test_a_leak_is_found_and_no_leak_is_not() -> None:
@@ -43,7 +56,20 @@ def test_a_leak_is_found_and_no_leak_is_not() -> None:
     assert f"| {found['best']} |" in text
 
 
-@pytest.mark.parametrize("settings", [{"slots": 39}, {"slots": 42}, {"pace": 0.0}])
+def test_parties_see_a_slot_and_when_the_next_begins(tmp_path: Path) -> None:
+    fed = federation(parties=2, folder=tmp_path, epochs=30, lr=0.1)
+    fed.train()
+    fed.queue(["ash"])
+    slot, moments = observe(fed, ForgetSettings(), pace=0.04, every=1.2)
+    assert slot.kept
+    # Two parties see 24 messages and answer them, then one of them the first of the next slot.
+    assert len(moments) == 2 * 2 * 24 + 1
+    assert moments[-1][0] == "next slot"
+    # Both slots send their first message a pace after they began.
+    assert moments[-1][1] - moments[0][1] > 1.15  # however slow the machine
+
+
+@pytest.mark.parametrize("settings", REFUSED)
 def test_settings_that_measure_nothing_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(SettingsError):
         SlotTimingSettings(**settings)  # type: ignore[arg-type]

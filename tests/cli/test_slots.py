@@ -208,10 +208,14 @@ def test_what_a_silent_request_is_dropped_by_lies_ready_when_it_is_staged(tmp_pa
 def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     queue = Queue(tmp_path)
     assert queue.first() == ()
+    queue.take_off(())
+    assert not queue.path.exists()
     assert queue.append(["a", "b"]) == 1
     assert queue.append(["c"]) == 2
     assert queue.first() == ("a", "b")
-    queue.drop_first()
+    queue.take_off(())  # about nothing
+    assert queue.waiting() == [("a", "b"), ("c",)]
+    queue.take_off(queue.first())
     assert queue.waiting() == [("c",)]
     for text in ("[", "{}", '["c"]', "[[1]]", "[[]]"):
         queue.path.write_text(text)

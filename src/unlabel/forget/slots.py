@@ -11,9 +11,12 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+import secrets
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 
 from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
@@ -25,7 +28,7 @@ from unlabel.forget.request import find_labels
 from unlabel.forget.request_secrets import QUEUE
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import carry_out
-from unlabel.wire import Paced
+from unlabel.wire.paced import Paced, wait_until
 
 
 class Queue:
@@ -60,10 +63,12 @@ class Queue:
         """Return the labels of the next request, none where nothing waits."""
         return next(iter(self.waiting()), ())
 
-    def drop_first(self) -> None:
-        """Take the next request off, once it is decided on."""
+    def take_off(self, labels: Sequence[str]) -> None:
+        """Take the first request off, once it is decided on; for none write as much."""
         with self._alone():
-            self._write(self.waiting()[1:])
+            waiting = self.waiting()
+            if self.path.exists():
+                self._write(waiting[1:] if labels else waiting)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -105,6 +110,36 @@ class Slot:
     late: int = 0
 
 
+def serve_slots(
+    run: Run,
+    *,
+    every: float,
+    count: int,
+    pace: float,
+    purge_after: bool,
+    settings: ForgetSettings,
+    watch: Callable[[int, Slot], None] | None = None,
+    stop: Event | None = None,
+) -> list[Slot]:
+    """Serve slots that begin at fixed times; one that takes longer delays the next.
+
+    every     seconds from one slot to the next
+    settings  of the requests; each has draws of its own, and they are decided before it begins
+    watch     called with the number of a slot and what was done in it
+    stop      ends it before the next slot, once it is set
+    """
+    done: list[Slot] = []
+    stop, started = stop or Event(), time.monotonic()
+    for number in range(count):
+        decided = replace(settings, key=secrets.token_hex(32))
+        if wait_until(started + number * every, sleep=stop.wait):
+            break
+        done.append(serve_slot(run, purge_after=purge_after, settings=decided, pace=pace))
+        if watch is not None:
+            watch(number, done[-1])
+    return done
+
+
 def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings, pace: float) -> Slot:
     """Do what a slot is for, with what waits now; messages leave at multiples of `pace`."""
     queue, plain = Queue(run.folder / ACTIVE), run.active.transport
@@ -116,8 +151,7 @@ def serve_slot(run: Run, *, purge_after: bool, settings: ForgetSettings, pace: f
             if purge_after:
                 run.purge()
         finally:
-            if labels:  # only now: no message waits for it
-                queue.drop_first()
+            queue.take_off(labels)  # only now: no message waits for it
         paced.wait()  # nor does the next slot
     finally:
         run.active.transport = plain

@@ -9,6 +9,27 @@ from collections.abc import Callable, Mapping
 from unlabel.wire.messages import Message
 from unlabel.wire.transport import Transport
 
+#: Sleeps until a time has passed; returns True where it was interrupted.
+Sleep = Callable[[float], bool | None]
+#: Seconds before a moment at which to stop sleeping; sleeps end later, but hardly by as much.
+AWAKE = 0.002
+
+
+def wait_until(
+    moment: float, *, clock: Callable[[], float] = time.monotonic, sleep: Sleep = time.sleep
+) -> bool:
+    """Return at a moment of the clock, however long that takes, or at once where it has passed.
+
+    A sleep ends the later the longer it was, so what is left of a wait would show in microseconds
+    how much was done before it. Therefore the clock is watched at the end. Returns True, and at
+    once, where the sleep was interrupted.
+    """
+    if sleep(max(0.0, moment - AWAKE - clock())):
+        return True
+    while clock() < moment:
+        pass
+    return False
+
 
 class Paced(Transport):
     """Wraps any transport: messages leave at multiples of a pace since it was made.
@@ -27,7 +48,7 @@ class Paced(Transport):
         pace: float,
         *,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Sleep = time.sleep,
     ) -> None:
         super().__init__(inner.parties)
         self.late = 0
@@ -57,4 +78,4 @@ class Paced(Transport):
             due = math.ceil((self._answered - self._began) / self._pace + 0.5)
             self.late += ready > due
             leaves = max(ready, due)
-        self._sleep(max(0.0, self._began + leaves * self._pace - self._clock()))
+        wait_until(self._began + leaves * self._pace, clock=self._clock, sleep=self._sleep)
