@@ -22,7 +22,10 @@ from unlabel.config import (
     LOOP_SETTINGS,
     PACE,
     AuditSettings,
+    BottomsKind,
     DefendSettings,
+    FitSettings,
+    LabelFreeSettings,
     Missing,
     ModelSettings,
     Parties,
@@ -58,6 +61,7 @@ from unlabel.forget import service as forgetting
 from unlabel.forget.copies import Copy, copies
 from unlabel.forget.cover import CoverSecret
 from unlabel.forget.deferred import Deferred, defer
+from unlabel.forget.exact import plan_exact
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
@@ -93,15 +97,19 @@ from unlabel.train import (
     load_holdings,
 )
 from unlabel.train.advice import advise
+from unlabel.train.assembly import LABEL_FREE
 from unlabel.train.checks import check_batch, check_unchanged, deciding_settings, training_settings
 from unlabel.train.cleared import LabelTable, expect_clearable
 from unlabel.train.epochs import change
 from unlabel.train.evaluation import THRESHOLD, check_threshold
 from unlabel.train.given import by_party, frames_config, keep_tables
+from unlabel.train.label_free import LabelFreeBottoms, read_kept
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
 from unlabel.train.notes import uneven_labels
+from unlabel.train.parts import known_labels
 from unlabel.train.predictions import Predictions, new_rows, new_tables
+from unlabel.train.top_fit import fit_blind
 
 if TYPE_CHECKING:
     from unlabel.audit import Verdict
@@ -140,7 +148,7 @@ class Federation:
         passives: Mapping[str, PassiveParty],
         folder: Path | TemporaryFolder,
     ) -> None:
-        self.holdings = holdings
+        self.holdings = self._loaded = holdings
         self.active = active
         self.passives = dict(passives)
         self._temporary = folder if isinstance(folder, TemporaryFolder) else None
@@ -151,6 +159,24 @@ class Federation:
         self.first_version = BEGINNING
         self.cover_secret = CoverSecret(self.folder / ACTIVE)
         self.privacy_loss = PrivacyLoss(self.folder / ACTIVE)
+        self.bottoms: LabelFreeBottoms | None = None
+        if active.carrier is not None:
+            home = self.folder / ACTIVE / LABEL_FREE
+            self.bottoms = LabelFreeBottoms(active.carrier, holdings.rows, self.config, home)
+        self._take_embeddings()
+
+    def _take_embeddings(self) -> None:
+        """Have a blind run's active party work with the embeddings that it keeps."""
+        kept = read_kept(self.folder / ACTIVE / LABEL_FREE) if self.is_blind else {}
+        if kept:
+            device = self.active.device
+            parts = [kept[name].to(device, torch.float32) for name in self.active.embedded]
+            self.active.local_embeddings = {"main": parts}
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether bottoms never see a label: requests concern the label holder alone."""
+        return self.config.bottoms == "blind"
 
     @property
     def is_temporary(self) -> bool:
@@ -187,6 +213,9 @@ class Federation:
         record: bool = False,
         active_part: bool = False,
         defend: DefendSettings | None = None,
+        bottoms: BottomsKind = "supervised",
+        label_free: LabelFreeSettings | None = None,
+        fit: FitSettings | None = None,
         **train: Any,
     ) -> Federation:
         """Split a dataset between parties that all live in this process.
@@ -199,6 +228,9 @@ class Federation:
         record       keep a transcript of what each passive party saw
         active_part  give the first part of the features to the active party
         defend       what the parties apply to what they send; nothing if None
+        bottoms      supervised, blind or tuned: whether bottoms learn from labels, and when
+        label_free   how they are made without labels
+        fit          how the top of a blind run is fitted
         train        any of `TrainSettings`, by name
         """
         config = RunConfig(
@@ -208,6 +240,9 @@ class Federation:
             model=model_settings(model),
             train=training_settings(train),
             defend=defend or DefendSettings(),
+            bottoms=bottoms,
+            label_free=label_free or LabelFreeSettings(),
+            fit=fit or FitSettings(),
         )
         return cls.create(config, folder, encoded=encoded, record=record)
 
@@ -226,6 +261,9 @@ class Federation:
         record: bool = False,
         overwrite: Overwrite = False,
         defend: DefendSettings | None = None,
+        bottoms: BottomsKind = "supervised",
+        label_free: LabelFreeSettings | None = None,
+        fit: FitSettings | None = None,
         **train: Any,
     ) -> Federation:
         """Make a federation of tables: pandas DataFrames, or dicts of numpy arrays, by party.
@@ -237,6 +275,9 @@ class Federation:
         folder      where the run is kept, and the tables with it; None takes a temporary one
         categories  columns whose numbers are codes of categories; text is taken for one anyway
         missing     refuse missing values, take their mean, mark them (flag), or drop their rows
+        bottoms     supervised, blind or tuned: whether bottoms learn from labels, and when
+        label_free  how they are made without labels
+        fit         how the top of a blind run is fitted
         train       any of `TrainSettings`, by name
 
         >>> import numpy as np
@@ -258,6 +299,9 @@ class Federation:
             model=model_settings(model),
             train=training_settings(train),
             defend=defend or DefendSettings(),
+            bottoms=bottoms,
+            label_free=label_free or LabelFreeSettings(),
+            fit=fit or FitSettings(),
         )
         holdings = load_holdings(config.under(Path.cwd()), given=tables)
         return cls.of(
@@ -415,6 +459,18 @@ class Federation:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
 
+    def _take_up(self, facts: VersionFacts) -> None:
+        """Go on with what a version has forgotten.
+
+        Where labels are forgotten exactly, the run goes on as one that never had them.
+        """
+        self.forgotten = facts.forgotten
+        if self.config.is_label_free:
+            held = self._loaded
+            labels, names = known_labels(held.labels, held.names, self.forgotten.rows)
+            self.holdings = replace(self.holdings, labels=labels, names=names)
+            self.active.labels, self.active.names = labels.to(self.active.device), names
+
     def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
         """Go to the newest version that all parties have; see `open`."""
         versions = self.active.versions
@@ -428,7 +484,7 @@ class Federation:
             self._check(facts)
             versions.restore(common[-1])
             self.version = common[-1]
-            self.forgotten = facts.forgotten
+            self._take_up(facts)
         elif not resume:
             raise CheckpointError(
                 f"Run '{self.folder}' has no version that all parties share; resume its training "
@@ -448,7 +504,7 @@ class Federation:
         if common and (afresh or common[-1] != self.version):
             facts = VersionFacts.from_json(versions.restore(common[-1]))
             self.version = common[-1]
-            self.forgotten = facts.forgotten
+            self._take_up(facts)
 
     def with_recovery(self, act: Callable[[], T]) -> T:
         """Do something with the parties; where they can get lost, again when they have returned."""
@@ -457,10 +513,16 @@ class Federation:
     # Training and answers
 
     def train(
-        self, *, watchers: Sequence[Watcher] = (), allow_disclosure: bool = False, **changes: Any
+        self,
+        *,
+        watchers: Sequence[Watcher] = (),
+        allow_disclosure: bool = False,
+        watch: Watch | None = None,
+        **changes: Any,
     ) -> Progress:
         """Train to the end, from where the run stands.
 
+        watch             called with how far bottoms are made without labels
         allow_disclosure  go on even where that shows the partners what a hidden request was about
         changes           `epochs`, `batch` or `patience`, where they differ from the run's
         """
@@ -469,11 +531,12 @@ class Federation:
             raise SettingsError(f"A federation trains as its parties agreed; leave {names} out.")
         if changes:
             self._change(changes)
-        return self.with_recovery(lambda: self._train(watchers, allow_disclosure))
+        seen = watch or watch_nothing
+        return self.with_recovery(lambda: self._train(watchers, allow_disclosure, seen))
 
-    def _train(self, watchers: Sequence[Watcher], allow_disclosure: bool) -> Progress:
+    def _train(self, watchers: Sequence[Watcher], allow_disclosure: bool, watch: Watch) -> Progress:
         self.refresh()
-        if has_hidden(self) and not allow_disclosure:
+        if not self.is_blind and has_hidden(self) and not allow_disclosure:
             raise ForgetError(
                 "A hidden request was made, and training leaves out what was forgotten, which "
                 "would show the partners what it was about; add --allow-disclosure if they may "
@@ -485,6 +548,10 @@ class Federation:
         if not self.is_temporary:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
+        if self.bottoms is not None:
+            self.bottoms.make(watch)
+        if self.is_blind:
+            return self._fit(watching, watch)
         settings, rows = self.config.train, self.holdings.rows_without(self.forgotten)
         count, facts = len(self.labels), self.version_facts()
         training = Training(
@@ -506,6 +573,23 @@ class Federation:
         self.version = self.active.versions.common()[-1]
         features = self.holdings.features.get(ACTIVE)
         progress.advice = advise(progress, settings, rows, self.holdings.labels, features)
+        return progress
+
+    def _fit(self, watchers: Sequence[Watcher], watch: Watch) -> Progress:
+        """Embed every row once, and fit the top of a blind run; where that was done, do nothing."""
+        assert self.bottoms is not None
+        self.bottoms.embed(watch)
+        self.bottoms.attest()
+        self._take_embeddings()
+        if self.version is not None:
+            facts = VersionFacts.from_json(self.active.versions.facts(self.version))
+            return facts.progress or Progress(self.version, finished=True)
+        version = max(1, self.first_version)
+        history = fit_blind(self.active, self.holdings.rows, self.config, watchers=watchers)
+        progress = Progress(version, history, finished=True)
+        facts = replace(self.version_facts(), progress=progress)
+        self.active.versions.save(version, facts.to_json())
+        self.version = version
         return progress
 
     @classmethod
@@ -622,13 +706,18 @@ class Federation:
 
     def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
         """Return the predictions of rows of a table, by the names of labels and people."""
-        logits = self.active.logits(rows.to(self.active.device), table=table)
+        active = self.active
+        if self.bottoms is not None and self.is_blind and table != "main":
+            active = active.with_embeddings(table, self.bottoms.ask(rows, table))
+            rows = torch.arange(len(rows))
+        logits = active.logits(rows.to(active.device), table=table)
         return Predictions.of(ids, logits, self.labels)
 
     def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
         """Give each party its part of rows that are no part of training, in this process."""
         for name, part in features.items():
-            bottom = self.active.bottom if name == ACTIVE else self.passives[name].bottom
+            holder = self.active.carrier or self.active
+            bottom = holder.bottom if name == ACTIVE else self.passives[name].bottom
             if bottom is None:
                 continue
             shape = bottom.tables["main"].shape
@@ -666,7 +755,8 @@ class Federation:
     ) -> Work:
         """Check a request without changing anything: the first step of `forget`."""
         wanted, people = as_list("labels", labels), as_list("ids", ids)
-        return self.with_recovery(lambda: plan(self, labels=wanted, ids=people, settings=settings))
+        check = plan_exact if self.config.is_label_free else plan
+        return self.with_recovery(lambda: check(self, labels=wanted, ids=people, settings=settings))
 
     def forget(
         self,
@@ -806,7 +896,7 @@ class Federation:
             if record is not None:
                 past = torch.from_numpy(record.tombstones > 0)
                 labels = torch.where(past, UNKNOWN, self.holdings.labels)
-                self.holdings = replace(self.holdings, labels=labels)
+                self.holdings = self._loaded = replace(self.holdings, labels=labels)
                 self.active.labels = labels.to(self.active.device)
             return left
 

@@ -7,7 +7,7 @@ import logging
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -134,8 +134,9 @@ class NoRules(Guard):
     def check_kind(self, kind: str) -> None:
         pass
 
-    def check_rows(self, message: Embed | Prepare | SyntheticInputs, available: int) -> Tensor:
-        return message.rows
+    def check_rows(self, message: Any, available: int) -> Tensor:
+        rows: Tensor = message.rows
+        return rows
 
     def check_gradients(self, message: Gradients | AccumulateFisher, embeddings: Tensor) -> Tensor:
         return message.values.to(embeddings.dtype)

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
 
-from unlabel.data import ACTIVE, Rows
+from unlabel.data import Rows
 from unlabel.errors import RunError
 from unlabel.files import sha256, write_atomically
 from unlabel.models.tops import MUTED, Top
@@ -99,18 +99,17 @@ def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observatio
     every = torch.arange(len(active.labels), device=active.device)
     embeddings = active.embeddings(every)
     active.top.begin("predict", 0)
-    logits = scores = active.apply_top(embeddings)
+    logits = scores = active.spread(active.apply_top(embeddings))
     top = active.top.module
     if isinstance(top, Top) and bool(top.muted.any()):
         # Subtracting what was added would leave three digits of a muted score.
         with active.top.place.autocast():
             scores = top.unmuted(embeddings).float()
-    parties = [*([ACTIVE] if active.bottom is not None else []), *active.parties]
     every_row = ObservedRows(
         active.labels.cpu(),
         logits.cpu(),
         scores.cpu(),
-        {party: values.cpu() for party, values in zip(parties, embeddings, strict=True)},
+        {party: values.cpu() for party, values in zip(active.embedded, embeddings, strict=True)},
     )
     known = every_row.labels >= 0
     train, test = (

@@ -22,6 +22,7 @@ from unlabel.config.federation import (
     ServerSettings,
 )
 from unlabel.config.forget import PACE, ForgetSettings
+from unlabel.config.label_free import BottomsKind, FitSettings, LabelFreeSettings
 from unlabel.config.model import Combine, ModelSettings, TextSettings
 from unlabel.config.party import SERVES, AlignSettings, DefendSettings, MonitorSettings, Policy
 from unlabel.config.run import ActiveTable, PassiveMember, PassiveTable, RunConfig
@@ -43,5 +44,14 @@ __all__ += ["Combine", "DefendSettings", "FeatureChoice", "FederationFile", "For
 __all__ += ["MachineSettings", "Missing", "ModelSettings", "MonitorSettings", "OptimiserKind"]
 __all__ += ["OptimiserSettings", "Parties", "PartyFile", "PassiveMember", "PassiveTable"]
 __all__ += ["Pictures", "Policy", "Precision", "PredictSettings", "RunConfig", "Schedule"]
-__all__ += ["ServerSettings", "SplitKind", "TableColumns", "TextSettings", "TrainSettings"]
+__all__ += [
+    "BottomsKind",
+    "FitSettings",
+    "LabelFreeSettings",
+    "ServerSettings",
+    "SplitKind",
+    "TableColumns",
+    "TextSettings",
+    "TrainSettings",
+]
 __all__ += ["check_trust", "expect", "one_of"]

@@ -19,9 +19,10 @@ from typing import Literal
 from unlabel.config.audit import AuditSettings
 from unlabel.config.checks import check_trust, expect
 from unlabel.config.data import ACTIVE, ActiveColumns, TableColumns, check_count, check_name
+from unlabel.config.label_free import BottomsKind, FitSettings, LabelFreeSettings
 from unlabel.config.model import ModelSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
-from unlabel.config.run import PassiveMember
+from unlabel.config.run import PassiveMember, check_bottoms, with_top
 from unlabel.config.train import OWN_SETTINGS, MachineSettings, TrainSettings
 from unlabel.errors import SettingsError, unknown
 
@@ -69,7 +70,10 @@ class SharedSettings:
     name     name of the federation
     server   where the parties meet
     model    which models
-    train    how to train, without what each party decides for itself
+    bottoms  supervised, blind or tuned: whether bottoms learn from labels, and when
+    label_free  how bottoms are made without labels, where they are blind or tuned
+    fit      how the top of a blind run is fitted
+    train    how to train together, without what each party decides for itself
     align    how ids are compared
     timeout  seconds that one call of a party may take
     predict  what `predict` does while a party is down
@@ -78,6 +82,9 @@ class SharedSettings:
     name: str = "federation"
     server: ServerSettings = field(default_factory=ServerSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    bottoms: BottomsKind = "supervised"
+    label_free: LabelFreeSettings = field(default_factory=LabelFreeSettings)
+    fit: FitSettings = field(default_factory=FitSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     align: AlignSettings = field(default_factory=AlignSettings)
     timeout: float = 60.0
@@ -99,6 +106,8 @@ class Agreement(SharedSettings):
         expect("name", self.name, _NAME.fullmatch(self.name) is not None, "letters, digits, -, _")
         expect("timeout", self.timeout, self.timeout > 0 and math.isfinite(self.timeout), "above 0")
         _check_members(self.parties, self.server)
+        check_bottoms(self.bottoms, self.model, self.train)
+        object.__setattr__(self, "model", with_top(self.model, self.bottoms))
         check_trust(self.trust)
         if self.trust and self.trust.keys() != set(self.parties):
             raise SettingsError(

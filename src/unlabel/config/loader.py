@@ -19,6 +19,7 @@ from unlabel import compat
 from unlabel.config.audit import AuditSettings
 from unlabel.config.data import Columns, Pictures
 from unlabel.config.federation import Agreement, FederationFile, PartyFile
+from unlabel.config.label_free import FitSettings, LabelFreeSettings
 from unlabel.config.model import TextSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
 from unlabel.config.run import RunConfig
@@ -30,9 +31,14 @@ from unlabel.text_encoding import decode
 
 Settings = TypeVar("Settings")
 
+_BLIND: dict[str, Callable[[], object]] = {
+    "bottoms": lambda: "supervised",
+    "label_free": LabelFreeSettings,
+    "fit": FitSettings,
+}
 #: What is left out of a file where it is as by default, so that the defaults of the version that
 #: reads the file hold. How to train and which models is always written.
-_LEFT_OUT: dict[type, dict[str, type]] = {
+_LEFT_OUT: dict[type, dict[str, Callable[[], object]]] = {
     RunConfig: {
         "policy": Policy,
         "align": AlignSettings,  # a run of tables names its method and so always has it
@@ -41,8 +47,9 @@ _LEFT_OUT: dict[type, dict[str, type]] = {
         "defend": DefendSettings,
         "audit": AuditSettings,
         "trust": dict,
+        **_BLIND,
     },
-    Agreement: {"trust": dict},
+    Agreement: {"trust": dict, **_BLIND},
     PartyFile: {"policy": Policy, "monitor": MonitorSettings, "audit": AuditSettings},
 }
 #: Settings that stand in one of the two files alone, which is how the two are distinguished.
@@ -184,6 +191,8 @@ def dump(settings: RunConfig | Agreement | PartyFile) -> str:
             del plain[name]
     if isinstance(settings, RunConfig) and settings.model.text == TextSettings():
         del plain["model"]["text"]
+    if not isinstance(settings, PartyFile) and not settings.model.options:
+        del plain["model"]["options"]
     if isinstance(settings, Agreement):
         plain["train"] = {k: v for k, v in plain["train"].items() if k not in OWN_SETTINGS}
     return dump_yaml(plain)

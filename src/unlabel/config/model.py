@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from unlabel.config.checks import expect, one_of
 from unlabel.errors import SettingsError
@@ -56,6 +56,7 @@ class ModelSettings:
     combine  how embeddings are joined: concat or sum
     bottoms  the bottom models of single parties, by name of the party
     text     how texts are read, where features are texts
+    options  settings of a top that is a classifier of scikit-learn, by name
     """
 
     bottom: str = "mlp"
@@ -63,6 +64,7 @@ class ModelSettings:
     combine: Combine = "concat"
     bottoms: dict[str, str] = field(default_factory=dict)
     text: TextSettings = field(default_factory=TextSettings)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of("combine", self.combine, get_args(Combine))

@@ -14,6 +14,13 @@ SERVES = (
     *("AccumulateFisher", "AccumulateUpdates", "SyntheticInputs", "TransformWeights"),
     *("BeginRequest", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
     *("Match", "Offer", "Common"),
+    *("BeginLabelFree", "ContrastAlone", "Freeze", "AttestBase"),
+)
+#: What a party serves whose bottom never sees a label, by whether others' gradients may move it.
+BLIND_SERVES = (
+    *("Describe", "Embed", "Save", "Restore", "RetainVersions", "Status"),
+    *("Match", "Offer", "Common"),
+    *("BeginLabelFree", "ContrastAlone", "Freeze", "AttestBase"),
 )
 MonitorMode = Literal["none", "warn", "refuse"]
 #: Fewest rows of which a spread or a correlation says anything.
@@ -35,6 +42,7 @@ class Policy:
     max_ids            most ids in one request to match rows
     min_common         fewest rows it agrees to share with all others, and fewest ids it matches
     max_new            most ids of new people in one request to match; 0 matches none
+    kept_embeddings    whether the label holder may keep the embeddings of all rows
     """
 
     serves: tuple[str, ...] = SERVES
@@ -46,6 +54,7 @@ class Policy:
     max_ids: int = 2_000_000
     min_common: int = 100
     max_new: int = 10_000
+    kept_embeddings: bool = True
 
     def __post_init__(self) -> None:
         for kind in self.serves:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from unlabel.config.audit import AuditSettings
-from unlabel.config.checks import check_trust
+from unlabel.config.checks import check_trust, one_of
 from unlabel.config.data import (
     ACTIVE,
     ActiveColumns,
@@ -21,10 +21,19 @@ from unlabel.config.data import (
     is_file_name,
     part_widths,
 )
+from unlabel.config.label_free import (
+    BOTTOMS_KINDS,
+    BottomsKind,
+    FitSettings,
+    LabelFreeSettings,
+)
 from unlabel.config.model import ModelSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
-from unlabel.config.train import TrainSettings
+from unlabel.config.train import AUTO, JOINT_SETTINGS, TrainSettings
 from unlabel.errors import SettingsError
+
+#: Names of tops that are classifiers of scikit-learn begin so.
+SKLEARN = "sklearn:"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +99,10 @@ class RunConfig:
     passive      the passive parties' own tables
     align        how rows of tables are matched
     model        which models
-    train        how to train
+    bottoms      supervised, blind or tuned: whether bottoms learn from labels, and when
+    label_free   how bottoms are made without labels, where they are blind or tuned
+    fit          how the top of a blind run is fitted
+    train        how to train together, with labels
     policy       the passive parties' rules
     defend       what the parties apply to what they send
     monitor      how the active party watches for anomalies in what the others send, if at all
@@ -110,6 +122,9 @@ class RunConfig:
     passive: list[PassiveTable] = field(default_factory=list)
     align: AlignSettings = field(default_factory=AlignSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
+    bottoms: BottomsKind = "supervised"
+    label_free: LabelFreeSettings = field(default_factory=LabelFreeSettings)
+    fit: FitSettings = field(default_factory=FitSettings)
     train: TrainSettings = field(default_factory=TrainSettings)
     policy: Policy = field(default_factory=Policy)
     defend: DefendSettings = field(default_factory=DefendSettings)
@@ -120,6 +135,10 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         check_trust(self.trust)
+        check_bottoms(self.bottoms, self.model, self.train)
+        if self.is_label_free:  # early stopping would tell partners something of the labels
+            object.__setattr__(self, "train", replace(self.train, patience=0))
+            object.__setattr__(self, "model", with_top(self.model, self.bottoms))
         if self.data is not None:
             if self.active is not None or self.passive:
                 raise SettingsError(
@@ -138,6 +157,11 @@ class RunConfig:
         if len(set(names)) < len(names):
             raise SettingsError(f"Expected passive parties of different names but got {names}.")
         check_count(len(names))
+
+    @property
+    def is_label_free(self) -> bool:
+        """Whether bottoms are made without labels first: blind, and tuned."""
+        return self.bottoms != "supervised"
 
     def under(self, base: Path) -> RunConfig:
         """Return the same run with relative paths of its data taken from `base`."""
@@ -196,3 +220,35 @@ class RunConfig:
         """Return a passive party's policy."""
         chosen = {p.name: p.policy for p in self.passive if p.policy is not None}
         return chosen.get(party, self.policy)
+
+
+def with_top(model: ModelSettings, bottoms: str) -> ModelSettings:
+    """Return the models with the top that suits frozen bottoms, where none was chosen."""
+    return replace(model, top="mlp") if bottoms == "blind" and model.top is None else model
+
+
+def check_bottoms(bottoms: str, model: ModelSettings, train: TrainSettings) -> None:
+    """Raise where settings of a training together stand beside bottoms that have none."""
+    one_of("bottoms", bottoms, BOTTOMS_KINDS)
+    if bottoms != "blind" and (model.top or "").startswith(SKLEARN):
+        raise SettingsError(
+            f"Expected `bottoms` to be blind with top '{model.top}': a classifier of scikit-learn "
+            f"passes no gradients on, so that bottoms cannot be trained with it."
+        )
+    if bottoms == "supervised":
+        return
+    if train.patience not in (AUTO, 0):
+        raise SettingsError(
+            f"Expected no `patience` where bottoms are {bottoms}: when a training stops would tell "
+            f"partners something of the labels."
+        )
+    if train.remember:
+        raise SettingsError(f"Expected no `remember` where bottoms are {bottoms}; leave it out.")
+    default = TrainSettings(seed=train.seed)
+    for name in JOINT_SETTINGS if bottoms == "blind" else ():
+        if getattr(train, name) != getattr(default, name):
+            raise SettingsError(
+                f"A blind run is not trained together, so `train.{name}` means nothing to it; set "
+                f"`label_free.epochs` and its neighbours for the bottoms, `fit.epochs` and its "
+                f"neighbours for the top."
+            )

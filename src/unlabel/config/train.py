@@ -124,6 +124,11 @@ class TrainSettings(MachineSettings, OptimiserSettings):
 
 #: Settings that the loop alone reads, so that they may still change before it starts.
 LOOP_SETTINGS = ("epochs", "batch", "patience", "save_every")
+#: Settings of a training together, which a blind run does not have.
+JOINT_SETTINGS = (
+    *(each.name for each in fields(OptimiserSettings)),
+    *("epochs", "batch", "mixup"),
+)
 #: Settings that may differ from sitting to sitting, since they only say where and how to compute.
 MACHINE_SETTINGS = tuple(each.name for each in fields(MachineSettings))
 #: Settings that each party of a federation decides for itself.

@@ -126,7 +126,10 @@ def read_table(
         days[np.isnat(labels)] = None
         labels = days
     if labels is not None and labels.dtype == object and len(set(map(type, labels.tolist()))) > 1:
-        labels = labels.astype(str).astype(object)  # 1 and "1" are one label
+        # 1 and "1" are one label; a gap is none.
+        labels = np.array(
+            [None if each is None or each != each else str(each) for each in labels], dtype=object
+        )
     rows = encoding.apply(frame, where)
     if text_column is not None:
         words = texts_in(frame, text_column, where)

@@ -122,7 +122,7 @@ def execute(work: Work) -> Execution:
         aim=method.aim,
         failed=failed,
         # Partners may know what was forgotten earlier, and need not guess it any more.
-        privacy=_bound(method.account, len(work.names) - len(work.earlier.labels)),
+        privacy=bound_of(method.account, len(work.names) - len(work.earlier.labels)),
         warning=fit.sentence() if fit is not None and fit.doubtful() else "",
         public_agreement=None if fit is None else fit.public,
     )
@@ -161,7 +161,7 @@ def _forgotten_at_rate_0(control: Method, work: Work, saved: Snapshot) -> float 
     return forgotten_accuracy
 
 
-def _bound(account: Account | None, labels: int) -> dict[str, Any] | None:
+def bound_of(account: Account | None, labels: int) -> dict[str, Any] | None:
     """Return what the accountant says of a request, in figures and in words."""
     if account is None:
         return None

@@ -59,7 +59,7 @@ def plan(
     # First by what lies here: what is refused anyway costs no message, whatever it is about.
     _request(run, labels, ids, settings, method, _forgotten_here(run))
     run.refresh()
-    _expect_ready(run, settings)
+    expect_ready(run, settings)
     request = _request(run, labels, ids, settings, method, run.forgotten)
     others = tuple(n for n in run.forgotten.labels if n not in request.labels)
     active, public = _samples(run, settings, max(chosen.few_shot, chosen.retained))
@@ -84,7 +84,7 @@ def plan(
     return work
 
 
-def _expect_ready(run: Run, settings: ForgetSettings) -> None:
+def expect_ready(run: Run, settings: ForgetSettings) -> None:
     """Raise where a request waits, or the model is not one that is finished."""
     if run.undecided is not None:
         raise request_open(run.undecided.result.request)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from unlabel.config import ForgetSettings
 from unlabel.config.forget import FEW_SHOT
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost
 from unlabel.files import OWNER_ONLY, writing
+from unlabel.forget.exact import execute_exact, plan_exact
 from unlabel.forget.execute import Execution, execute
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import keep_samples, own_public, plan
@@ -29,11 +30,13 @@ from unlabel.forget.work import Work
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.party.ledger import Event
 from unlabel.progress import Watch, watch_nothing
-from unlabel.train import Conduct, RequestFacts
+from unlabel.train import Conduct, Forgotten, RequestFacts
 from unlabel.train.cleared import LabelTable
 from unlabel.train.given import TABLE
 from unlabel.train.progress import unfinished
 from unlabel.wire import Rollback
+
+W = TypeVar("W", bound=Work)
 
 #: Where the active party keeps what it observed of retrained models.
 RETRAINED = "retrained"
@@ -48,6 +51,10 @@ def forget(
     watch: Watch = watch_nothing,
 ) -> Outcome:
     """Forget labels, or the labels of people, and stage what that makes."""
+    if run.config.is_label_free:
+        exact = plan_exact(run, labels=labels, ids=ids, settings=settings)
+        exact.watch = watch
+        return _staged(run, exact, execute_exact, exact.erased)
     return carry_out(run, plan(run, labels=labels, ids=ids, settings=settings), watch)
 
 
@@ -56,20 +63,31 @@ def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
     work.watch = watch
     if work.request.rows:
         run.cover_secret.keep()
+    outcome = _staged(run, work, execute, work.request.rows)
+    keep_samples(run, work.public)
+    return outcome
+
+
+def _staged(run: Run, work: W, act: Callable[[W], Execution], rows: Sequence[int]) -> Outcome:
+    """Carry a request out, count what it tells, and stage what it makes.
+
+    rows  that are forgotten with it, beside its labels
+    """
     account = work.method.account
     # Counted before anything is sent: what comes of it, the partners have seen.
     total = None if account is None else run.privacy_loss.add(account)
-    done = execute(work)
+    done = act(work)
     if total is not None:
         privacy = _with_total(done.result.privacy or {}, total)
         done = replace(done, result=replace(done.result, privacy=privacy))
-    _stage(run, work, done)
-    keep_samples(run, work.public)
+    # Where labels go by their rows, the list of labels goes on without them.
+    labels = () if run.config.is_label_free else work.request.labels
+    _stage(run, work, done, work.earlier.plus(labels, rows))
     run.undecided = Outcome(done.result, run)
     return run.undecided
 
 
-def _stage(run: Run, work: Work, done: Execution) -> None:
+def _stage(run: Run, work: Work, done: Execution, forgotten: Forgotten) -> None:
     """Have every party stage its new weights; where that fails, return all to the old ones."""
     request, result, transaction = work.request, done.result, Transaction(run.active)
     about = RequestFacts(
@@ -92,7 +110,6 @@ def _stage(run: Run, work: Work, done: Execution) -> None:
             messages=done.messages,
         ),
     )
-    forgotten = work.earlier.plus(request.labels, request.rows)
     try:
         data = run.holdings.digest()
         transaction.stage(request, about, forgotten, base=run.version, data=data)
@@ -143,10 +160,14 @@ def purge(run: Run) -> int:
                 if folder.exists():
                     shutil.rmtree(folder)
         run.holdings.bind(home)
-        if not (run.holdings.labels < 0).any():  # else that was done before the first purge
+        exact = run.config.is_label_free
+        # Else that was done before the first purge.
+        if not exact and not (run.holdings.labels < 0).any():
             keep_samples(run, own_public(run, FEW_SHOT))
         record = transaction.bury(run.forgotten)
         assert record is not None
+        if exact:  # labels that nobody has any more are not named any more
+            record = replace(record, names=run.labels)
         record.purged().write(home)
         if table is not None and table.path.resolve().parent == home.resolve():
             names = {run.labels[number] for number in run.forgotten.labels}

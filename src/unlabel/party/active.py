@@ -15,7 +15,7 @@ from unlabel.config import MonitorSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import NOT_FINITE, ModelError, TrainingDiverged, WireError
 from unlabel.models import embedding_width
-from unlabel.models.tops import last_layer
+from unlabel.models.tops import MUTED, last_layer
 from unlabel.party.bottom import SYNTHETIC, Bottom
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.history import SMALL
@@ -23,6 +23,7 @@ from unlabel.party.learner import Learner
 from unlabel.party.monitor import AnomalyMonitor
 from unlabel.party.protocols import Filter, Filters
 from unlabel.party.randomness import Stream, own_randomness
+from unlabel.party.top import TopLearner
 from unlabel.party.training_loss import MIXING, TrainingLoss
 from unlabel.party.versions import Versions
 from unlabel.wire import (
@@ -51,8 +52,12 @@ class ActiveParty:
     One training step, with H_k the embeddings of party k and F the top model:
     ask all for H_k, loss = CE(F(H_0, .., H_K), y), step the top, send each party d loss / d H_k.
 
+    names             of the labels, where the top's outputs may be fewer: see `TopLearner`
     local_embeddings  of tables that were made here: one tensor a party, that of this one first.
                       Nobody is asked for them, and a step on them moves the top alone.
+    sources           whose embeddings these are, in their order
+    carrier           who reaches the partners in place of this party, and has no labels: makes
+                      bottoms without labels, and asks for embeddings that are kept
     """
 
     def __init__(
@@ -69,7 +74,12 @@ class ActiveParty:
         most_rows: int = PREDICTED_ROWS,
         monitor: MonitorSettings | None = None,
         training_loss: TrainingLoss | None = None,
+        names: Sequence[str] = (),
+        sources: Sequence[str] = (),
     ) -> None:
+        self.names = tuple(names)
+        self.sources = tuple(sources)
+        self.carrier: ActiveParty | None = None
         self.labels = labels.to(top.place.device)
         self.top = top
         self.widths = tuple(widths)
@@ -87,6 +97,11 @@ class ActiveParty:
     def parties(self) -> Sequence[str]:
         """The names of the passive parties."""
         return self.transport.parties
+
+    @property
+    def embedded(self) -> tuple[str, ...]:
+        """The names of those whose embeddings the top joins, in their order."""
+        return self.sources or (*((ACTIVE,) if self.bottom is not None else ()), *self.parties)
 
     @property
     def device(self) -> torch.device:
@@ -147,6 +162,15 @@ class ActiveParty:
         with self.top.place.autocast():
             logits: Tensor = self.top.module(list(embeddings)).float()
         return logits
+
+    def spread(self, logits: Tensor) -> Tensor:
+        """Return logits with a column for each of `names`, muted where the top has no output."""
+        places = self.top.places_in(self.names) if isinstance(self.top, TopLearner) else None
+        if places is None:
+            return logits
+        every = torch.full((len(logits), len(self.names)), MUTED, device=logits.device)
+        every[:, places] = logits
+        return every
 
     def last_layer(self) -> nn.Linear | None:
         """Return the linear layer of the top that gives the logits, if there is one."""
@@ -234,10 +258,15 @@ class ActiveParty:
         self.transport.tell({party: self.filters(m, party) for party, m in messages.items()})
 
     @torch.no_grad()
-    def embeddings(self, rows: Tensor, *, table: str = "main") -> list[Tensor]:
-        """Return the embeddings of rows as they are predicted from, one tensor a party."""
+    def embeddings(
+        self, rows: Tensor, *, table: str = "main", mode: Mode = "predict", first: int = 0
+    ) -> list[Tensor]:
+        """Return the embeddings of rows as they are predicted from, one tensor a party.
+
+        mode   `view` for one random view of each row; `first` is the number of its first request
+        """
         with own_randomness(self.device):
-            pieces = [parts for _, parts in self._predicted(rows, table)]
+            pieces = [parts for _, parts in self._predicted(rows, table, mode, first)]
         return [torch.cat(parts) for parts in zip(*pieces, strict=True)]
 
     @torch.no_grad()
@@ -248,12 +277,14 @@ class ActiveParty:
             for number, parts in self._predicted(rows, table):
                 self.top.begin("predict", number)
                 logits.append(self.apply_top(parts))
-        return torch.cat(logits)
+        return self.spread(torch.cat(logits))
 
-    def _predicted(self, rows: Tensor, table: str) -> Iterator[tuple[int, list[Tensor]]]:
+    def _predicted(
+        self, rows: Tensor, table: str, mode: Mode = "predict", first: int = 0
+    ) -> Iterator[tuple[int, list[Tensor]]]:
         """Yield the embeddings of rows, piece by piece, with the number of the piece."""
-        for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows))):
-            local, received = self._embeddings(piece, table=table, mode="predict", step=number)
+        for number, piece in enumerate(rows.split(min(PREDICTED_ROWS, self.most_rows)), first):
+            local, received = self._embeddings(piece, table=table, mode=mode, step=number)
             self._check_finite(received)
             yield number, [*local, *received.values()]
 
@@ -263,8 +294,8 @@ class ActiveParty:
         """Return this party's embeddings (with their graph) and those received (without)."""
         if table in self.local_embeddings:
             parts = [part[rows] for part in self.local_embeddings[table]]
-            first = 0 if self.bottom is None else 1
-            return parts[:first], dict(zip(self.parties, parts[first:], strict=True))
+            first = 1 if self.embedded[0] == ACTIVE else 0
+            return parts[:first], dict(zip(self.embedded[first:], parts[first:], strict=True))
         local = []
         if self.bottom is not None:
             local = [self.bottom.embed(rows, table=table, mode=mode, step=step)]
@@ -275,11 +306,11 @@ class ActiveParty:
     def _received(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> dict[str, Tensor]:
         """Ask all parties for embeddings; return those that are what was asked for."""
         answers = self.transport.ask(Embed(step, rows, mode, table))
-        received = {}
+        received, count = {}, 2 * len(rows) if mode == "pair" else len(rows)
         for (party, answer), width in zip(answers.items(), self.widths, strict=True):
-            if not isinstance(answer, Embeddings) or answer.values.shape != (len(rows), width):
+            if not isinstance(answer, Embeddings) or answer.values.shape != (count, width):
                 raise WireError(
-                    f"Party '{party}' did not send {len(rows)} embeddings of width {width}."
+                    f"Party '{party}' did not send {count} embeddings of width {width}."
                 )
             if answer.step != step:
                 raise WireError(f"Party '{party}' answered step {step} with step {answer.step}.")

@@ -9,8 +9,11 @@ from torch import Tensor, nn
 
 from unlabel.config import OptimiserSettings
 from unlabel.data import Features, Scaling
+from unlabel.data.features import random_crop
+from unlabel.data.views import view
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
+from unlabel.models.contrast import Projection, nt_xent
 from unlabel.models.registry import fit_parts
 from unlabel.party.graphs import Replay
 from unlabel.party.learner import Learner, Place
@@ -23,6 +26,9 @@ SYNTHETIC = "synthetic"
 SHAPES = 6
 #: Rows that are read at a time where a model is fitted to all of them.
 PIECE = 4096
+
+#: Under which the head of own views stands in a state.
+HEAD = "head/"
 
 WORDS = (
     "its rows are the words of texts, which no gradient moves; choose a method that makes no "
@@ -60,6 +66,44 @@ class MovableInputs:
             self._adam.step()
 
 
+class OwnContrast:
+    """What holds two views of a party's own row together: NT-Xent on a projection P.
+
+    With H and H' the embeddings of the first and second views: nt_xent(P(H), P(H')).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        settings: OptimiserSettings,
+        steps: int,
+        temperature: float,
+        *,
+        stream: Stream,
+        place: Place,
+    ) -> None:
+        stream.start("init", torch.device("cpu"))
+        self.head = Learner(Projection(width), settings, stream=stream, place=place)
+        self.head.use_optimiser(settings, steps)
+        self._temperature = temperature
+
+    def loss(self, embeddings: Tensor, step: int) -> Tensor:
+        """Return the loss of embeddings, all first views before all second ones."""
+        self.head.begin("pair", step)
+        with self.head.place.autocast():
+            first, second = self.head.module(embeddings).chunk(2)
+        return nt_xent(first, second, self._temperature)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the head and its optimiser, by name."""
+        return {f"{HEAD}{name}": tensor for name, tensor in self.head.state().items()}
+
+    def load_state(self, named: dict[str, Tensor]) -> None:
+        """Return to a state of the head."""
+        head = {k.removeprefix(HEAD): v for k, v in named.items() if k.startswith(HEAD)}
+        self.head.load_state(head)
+
+
 class Bottom(Learner):
     """A bottom model G_k with the rows it reads: embeddings H_k = G_k(x_k).
 
@@ -78,6 +122,10 @@ class Bottom(Learner):
         super().__init__(module, settings, stream=stream, place=place)
         self.tables = {"main": features.to(place.device)}
         self.scaling: Scaling | None = None
+        self.is_frozen = False
+        self.own_contrast: OwnContrast | None = None
+        self._seen: Tensor | None = None
+        self._flip = True
         self._synthetic: MovableInputs | None = None
         self._digest: str | None = None
         # All parties crop by one stream, so that the parts of an image move together.
@@ -102,6 +150,35 @@ class Bottom(Learner):
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Fit scaling and model to the training rows, for a training of so many steps."""
         self.announce(steps)
+        if not self.is_frozen:  # made without labels: no training with labels fits it anew
+            self._fit(rows)
+
+    def begin_label_free(
+        self,
+        rows: Tensor,
+        settings: OptimiserSettings,
+        steps: int,
+        views: OwnContrast | None,
+        *,
+        flip: bool = True,
+    ) -> None:
+        """Fit scaling and model to rows, and move with another optimiser where there are steps.
+
+        views  what two views of a row are held together by
+        flip   whether views of images are mirrored
+        """
+        self._fit(rows)
+        self._seen, self._flip = rows, flip
+        self.own_contrast = views
+        self.use_optimiser(settings, steps)
+
+    def freeze(self) -> None:
+        """Keep scaling and fitted parts for good, and begin every training with these weights."""
+        self.is_frozen, self.own_contrast = True, None
+        self.end_request()
+        self.begin_here()
+
+    def _fit(self, rows: Tensor) -> None:
         self.scaling = Scaling.fit(self.tables["main"], rows).to(self.place.device)
 
         def read() -> Iterator[Tensor]:
@@ -134,9 +211,23 @@ class Bottom(Learner):
         self._synthetic = MovableInputs(values, rule=rule, rate=rate, decay=decay, unit=unit)
 
     def learn(self, embeddings: Tensor, gradients: Tensor, step: int) -> None:
-        """Carry gradients of embeddings back into the weights, and move those."""
-        embeddings.backward(gradients)
+        """Carry gradients of embeddings back into the weights, and move those.
+
+        Two views of a party's rows are held together by its own objective as well.
+        """
+        if self.own_contrast is None:
+            embeddings.backward(gradients)
+        else:
+            apart = self.own_contrast.loss(embeddings, step)
+            torch.autograd.backward([embeddings, apart], [gradients, None])
+            self.own_contrast.head.descend(step)
         self.descend(step)
+
+    def contrast_alone(self, rows: Tensor, size: int, step: int) -> None:
+        """Pass over rows once, in the order given, by the party's own views alone."""
+        for number, some in enumerate(rows.split(size), step):
+            embeddings = self.embed(some, table="main", mode="pair", step=number)
+            self.learn(embeddings, torch.zeros_like(embeddings), number)
 
     def move_inputs(self, embeddings: Tensor, gradients: Tensor) -> None:
         """Carry gradients of embeddings back into the synthetic inputs, and move those."""
@@ -165,6 +256,22 @@ class Bottom(Learner):
             x[real] = self._scaled().apply(features.batch(rows[real], augment=augment))
         return x
 
+    def _views(self, rows: Tensor, mode: Mode, step: int) -> Tensor:
+        """Return random views of rows, scaled: for a pair two of each, of the party's own drawing.
+
+        One view is mild, and images move and flip at all parties alike.
+        """
+        main = self.tables["main"]
+        stream = self._crops if mode == "view" else self._stream
+        stream.start(f"{mode}/{step}", self.place.device)
+        if mode == "pair":
+            seen = view(main, rows.repeat(2), among=self._seen, flip=self._flip)
+        elif main.values.dim() == 4:
+            seen = random_crop(main.batch(rows, augment=False), flip=self._flip)
+        else:
+            seen = view(main, rows)
+        return self._scaled().apply(seen)
+
     def end_request(self) -> None:
         """Use the optimiser of training again, and drop sums and synthetic inputs."""
         super().end_request()
@@ -172,8 +279,11 @@ class Bottom(Learner):
 
     def embed(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> Tensor:
         """Return the embeddings of rows, in training with the graph that leads back to them."""
-        with torch.set_grad_enabled(mode != "predict"):
-            x = self._read(rows, table, augment=mode == "train", step=step)
+        with torch.set_grad_enabled(mode not in ("predict", "view")):
+            if mode in ("pair", "view"):
+                x = self._views(rows, mode, step)
+            else:
+                x = self._read(rows, table, augment=mode == "train", step=step)
             if mode != "inputs":
                 x = x.detach()
             self.begin(mode, step)
@@ -185,8 +295,9 @@ class Bottom(Learner):
         return embeddings.float()
 
     def state(self) -> dict[str, Tensor]:
-        """Return the model, the optimiser and the scaling."""
-        return {**super().state(), **self._scaling_state()}
+        """Return the model, the optimiser and the scaling, and the head of own views if any."""
+        head = {} if self.own_contrast is None else self.own_contrast.state()
+        return {**super().state(), **self._scaling_state(), **head}
 
     def model_state(self) -> dict[str, Tensor]:
         """Return the model and the scaling."""
@@ -198,6 +309,8 @@ class Bottom(Learner):
 
     def load_state(self, named: dict[str, Tensor]) -> None:
         """Return to a state."""
-        super().load_state(named)
+        if self.own_contrast is not None:
+            self.own_contrast.load_state(named)
+        super().load_state({k: v for k, v in named.items() if not k.startswith(HEAD)})
         scaling = Scaling(named["scaling/mean"], named["scaling/std"])
         self.scaling = scaling.to(self.place.device)

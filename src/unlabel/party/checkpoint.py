@@ -29,6 +29,8 @@ TENSORS, MANIFEST = ".safetensors", ".json"
 STAGED = "staged"
 #: The subfolder of the same version with the models from before, by which it is dropped silently.
 UNCHANGED = "unchanged"
+#: The subfolder of the bottom that was made without labels: no purge removes it.
+BASE = "base"
 
 
 @dataclass(eq=False)
@@ -58,6 +60,11 @@ class CheckpointStore:
     def unchanged(self) -> CheckpointStore:
         """The store of what stands in for a staged version where that is dropped silently."""
         return replace(self, subfolder=UNCHANGED)
+
+    @property
+    def base(self) -> CheckpointStore:
+        """The store of the bottom that was made without labels."""
+        return replace(self, subfolder=BASE)
 
     def drop_staged(self, since: int = 0) -> None:
         """Remove what is staged of this version and of older ones; of all if 0."""

@@ -71,8 +71,9 @@ class Learner:
 
     def begin(self, mode: Mode, step: int) -> None:
         """Set the model to train or predict, and start the step's random stream."""
-        if self.module.training != (mode == "train"):  # frozen and predict run alike
-            self.module.train(mode == "train")
+        training = mode in ("train", "pair")  # the others run alike
+        if self.module.training != training:
+            self.module.train(training)
             for part in self._frozen:
                 part.training = False
         self._stream.start(step if mode == "train" else f"{mode}/{step}", self.place.device)
@@ -101,6 +102,10 @@ class Learner:
                 break
             layer.reset_parameters()  # type: ignore[operator]
             left -= sum(weights.numel() for weights in layer.parameters(recurse=False))
+
+    def begin_here(self) -> None:
+        """Take the present weights for those that `TransformWeights` begins again with."""
+        self._initial = {k: v.detach().cpu().clone() for k, v in self.module.state_dict().items()}
 
     def end_request(self) -> None:
         """Use the optimiser of training again, fresh, and drop all sums."""
@@ -236,7 +241,9 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
 
 def make_optimiser(settings: OptimiserSettings, parameters: Iterable[Tensor]) -> Optimizer:
     """Return an optimiser over the parameters."""
-    weights, lr, decay = list(parameters), settings.lr, settings.weight_decay
+    # A model without weights, such as principal components, has nothing to move.
+    weights = list(parameters) or [torch.zeros(0)]
+    lr, decay = settings.lr, settings.weight_decay
     # Fused: all weights in one call, on a CPU as on a GPU.
     if settings.optimiser == "adam":
         return Adam(weights, lr=lr, weight_decay=decay, fused=True)

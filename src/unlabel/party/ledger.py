@@ -19,7 +19,7 @@ from typing import Any, Literal
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256, write_atomically
 
-Event = Literal["audit", "commit", "rollback", "purge", "defer", "update", "overwrite"]
+Event = Literal["audit", "commit", "rollback", "purge", "defer", "update", "overwrite", "freeze"]
 
 
 @dataclass(frozen=True)

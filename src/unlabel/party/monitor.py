@@ -76,7 +76,7 @@ class AnomalyMonitor:
         self, received: Mapping[str, Tensor], rows: Tensor, *, mode: Mode, table: str, step: int
     ) -> None:
         """Compare what all parties sent for some rows with their histories."""
-        if not self.is_on or mode == "predict":
+        if not self.is_on or mode in ("predict", "view"):
             return
         with torch.no_grad():
             batch = self._figures(list(received.values()), rows.to(self.device), (mode, table))

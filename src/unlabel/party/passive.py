@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from torch import Tensor
 
@@ -20,6 +20,9 @@ from unlabel.party.protocols import Filter, Filters, handler_of
 from unlabel.wire import Limits, Message, Mode, Refused, Transcript, decode, encode, kind_of
 from unlabel.wire.codec import DEFAULT_LIMITS, check
 from unlabel.wire.messages import MAX_TEXT
+
+if TYPE_CHECKING:
+    from unlabel.party.label_free import LabelFreePart
 
 log = logging.getLogger("unlabel.party")
 
@@ -59,6 +62,7 @@ class PassiveParty:
     The party owns its bottom (features, model, optimiser), its policy and its folder of versions.
     The policy decides which requests it answers, the handler registered for a kind of message how,
     and its filters what finally goes out. With `people` it serves no rows before they are aligned.
+    With `label_free` its bottom is made without labels first.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class PassiveParty:
         limits: Limits = DEFAULT_LIMITS,
         people: Aligning | None = None,
         agreement: str = "",
+        label_free: LabelFreePart | None = None,
     ) -> None:
         self.name = name
         self.bottom = bottom
@@ -86,6 +91,7 @@ class PassiveParty:
         self.limits = limits
         self.people = people
         self.agreement = agreement
+        self.label_free = label_free
         self.ledger = Ledger(store.home) if store is not None else None
         self.sent_embeddings: SentEmbeddings | None = None
         self.open_request: OpenRequest | None = None

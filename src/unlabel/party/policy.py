@@ -11,7 +11,15 @@ from torch import Tensor
 
 from unlabel.config import Policy
 from unlabel.errors import PartyRefused, Refusal
-from unlabel.wire import AccumulateFisher, Embed, Gradients, Prepare, SyntheticInputs
+from unlabel.wire import (
+    AccumulateFisher,
+    BeginLabelFree,
+    ContrastAlone,
+    Embed,
+    Gradients,
+    Prepare,
+    SyntheticInputs,
+)
 
 #: Norms of gradients that are remembered, and how many of them say what is usual.
 REMEMBERED_NORMS = 32
@@ -51,10 +59,15 @@ class Guard:
         """Refuse a kind of request that the party does not serve."""
         require(kind in self.policy.serves, f"it does not serve '{kind}'.", "policy")
 
-    def check_rows(self, message: Embed | Prepare | SyntheticInputs, available: int) -> Tensor:
+    def check_rows(
+        self,
+        message: Embed | Prepare | SyntheticInputs | BeginLabelFree | ContrastAlone,
+        available: int,
+    ) -> Tensor:
         """Refuse too many rows or rows that do not exist; return rows that are safe to read."""
         rows = message.rows
-        most = available if isinstance(message, Prepare) else self.policy.max_rows
+        stays = isinstance(message, Prepare | BeginLabelFree | ContrastAlone)  # nothing is sent
+        most = available if stays else self.policy.max_rows
         count = rows.numel()
         require(1 <= count <= most, f"it serves 1 to {most} rows a request, not {count}.", "policy")
         first, last = (_known(bound) for bound in torch.aminmax(rows))

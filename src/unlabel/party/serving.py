@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 from torch import Tensor
 
@@ -69,6 +70,10 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     available = party.bottom.count(table)
     require(available, f"it has no table {table[:40]!r}.")
     can_train = mode == "predict" or table in TRAINABLE
+    if mode in ("pair", "view"):
+        can_train = table == "main"
+    learning = mode != "pair" or party.bottom.own_contrast is not None
+    require(learning, "it does not learn by views now.")
     require(can_train, f"it trains on its tables {', '.join(TRAINABLE)} and on no other.")
     can_move = mode != "inputs" or table == SYNTHETIC
     require(can_move, f"gradients move the inputs of its table '{SYNTHETIC}' and of no other.")
@@ -76,7 +81,7 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     with refusing_failures(party, "fails on these rows"):
         embeddings = party.bottom.embed(rows, table=table, mode=mode, step=step)
     party.guard.check_embeddings(embeddings.detach())
-    if mode == "predict":
+    if mode in ("predict", "view"):
         party.guard.flush_checks()  # what a device flagged is read where a wait costs little
     else:
         party.sent_embeddings = SentEmbeddings(step, embeddings, mode)
@@ -87,6 +92,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
 def descend(party: PassiveParty, message: Gradients) -> Message:
     """Carry the gradients through the bottom model and take one step of the optimiser."""
     sent, values = take_gradients(party, message)
+    if party.label_free is not None and not party.bottom.is_frozen:
+        party.label_free.received.add(values)
     with refusing_failures(party, "cannot learn"):
         if sent.mode == "inputs":
             party.bottom.move_inputs(sent.embeddings, values)
@@ -138,9 +145,17 @@ def save(party: PassiveParty, message: Save) -> Message:
     require(is_older, f"a request is staged as this version; {END_FIRST}", "request-open")
     state = party.bottom.state()
     require(party.bottom.is_finite(), DIVERGED, "not-finite")
-    digest = store.save(message.version, state, {"features": party.bottom.features_digest()})
+    facts = {"features": party.bottom.features_digest(), **_received(party)}
+    digest = store.save(message.version, state, facts)
     party.flush_transcript()
     return Saved(message.step, digest)
+
+
+def _received(party: PassiveParty) -> dict[str, Any]:
+    """Return which gradients reached a bottom while it was made without labels."""
+    if party.label_free is None or party.bottom.is_frozen:
+        return {}
+    return party.label_free.received.facts()
 
 
 @handles(Restore)
@@ -153,8 +168,11 @@ def restore(party: PassiveParty, message: Restore) -> Message:
     same_features = store.facts(version).get("features") == party.bottom.features_digest()
     changed = f"its features have changed since version {version} was saved."
     require(same_features, changed, "checkpoint")
-    party.bottom.end_request()
-    store.restore(version, party.bottom.load_state)
+    if party.bottom.own_contrast is None:
+        party.bottom.end_request()
+    facts = store.restore(version, party.bottom.load_state)
+    if party.label_free is not None and not party.bottom.is_frozen:
+        party.label_free.received.load(facts)
     try:
         party.guard.flush_checks()
     except PartyRefused as breach:  # what was flagged on a device is noted before it is forgotten

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import Tensor, nn
 
-from unlabel.config import RunConfig, expect
-from unlabel.data import ACTIVE, Features
+from unlabel.config import Policy, RunConfig, expect
+from unlabel.config.party import BLIND_SERVES
+from unlabel.data import ACTIVE, Features, Rows
 from unlabel.defend.defence import defences_of
 from unlabel.errors import DataError
 from unlabel.files import OWNER_ONLY
 from unlabel.models import build_bottom, describe_bottom, embedding_width, join_top, reads_bag
+from unlabel.models.contrast import Projection
 from unlabel.models.registry import top_of
 from unlabel.party import (
     ActiveParty,
@@ -24,12 +30,19 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.label_free import LabelFreePart, load_base
+from unlabel.party.objective import plan_of
 from unlabel.party.passive import Aligning
 from unlabel.party.staging import TRANSCRIPT
+from unlabel.party.top import TopLearner
 from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.train.checks import check_batch, place_of
+from unlabel.train.label_record import UNKNOWN
 from unlabel.train.loading import Holdings
 from unlabel.wire import LocalTransport, Transcript, Transport
+
+#: The subfolder of the label holder in which it keeps what its bottoms gave without labels.
+LABEL_FREE = "label-free"
 
 
 def build_passive(
@@ -50,14 +63,16 @@ def build_passive(
     agreement   digest of what it agreed on with the others
     """
     bottom = _build_bottom(name, features, config, place)
-    form = describe_bottom(config.bottom_of(name), config.model.text)
-    model = f"{form} on rows of {list(features.shape)}"
+    model = f"{_form(config, name)} on rows of {list(features.shape)}"
     store = CheckpointStore(folder, party=name, model=model) if folder else None
+    if config.is_label_free:
+        load_base(bottom, store)
     return PassiveParty(
         name,
         bottom,
         width=embedding_width(bottom.module, features.shape),
-        policy=config.policy_of(name),
+        policy=_policy(config, name),
+        label_free=label_free_part(config),
         store=store,
         filters=defences_of(config, name),
         filter_seed=config.defend.seed,
@@ -86,36 +101,156 @@ def build_active(
         features = holdings.features[ACTIVE]
         bottom = _build_bottom(ACTIVE, features, config, place)
         own_width = [embedding_width(bottom.module, features.shape)]
-    stream = Stream(config.train.seed, f"{ACTIVE}/top")
-    stream.start("init", torch.device("cpu"))
-    name = top_of(config.model)
-    labels = len(holdings.names)
-    top = join_top(name, own_width + widths, labels, config.model.combine, config.code)
-    model = f"{name} over embeddings of {own_width + widths} to {labels} labels"
+    every = own_width + widths
+    shared = _Shared(widths, transport, bottom, most, config)
+    if config.bottoms == "blind":
+        return build_blind(holdings, every, place, folder, carrier=_carrier(shared, place, folder))
+    top, labels = top_of(config.model), len(holdings.names)
+    model = f"{top} over embeddings of {every}"
+    if not config.is_label_free:
+        model += f" to {labels} labels"  # which cannot change then
     if bottom and reads_bag(config.bottom_of(ACTIVE), config.model.text):
         model += f" and {describe_bottom(config.bottom_of(ACTIVE), config.model.text)}"
     store = CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY) if folder else None
-    return ActiveParty(
+    active = ActiveParty(
         labels=holdings.labels,
-        top=Learner(top, config.train, stream=stream, place=place),
-        widths=widths,
-        transport=transport,
-        bottom=bottom,
-        most_rows=most,
-        filters=defences_of(config, ACTIVE),
-        filter_seed=config.defend.seed,
+        names=holdings.names,
+        top=_build_top(holdings, every, place),
         monitor=config.monitor,
-        training_loss=_training_loss(holdings, place),
+        training_loss=training_loss(config, holdings.labels, holdings.rows, labels, place),
         store=store,
+        **shared.given(),
+    )
+    if config.is_label_free:
+        active.carrier = _carrier(shared, place, folder)
+    return active
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """What reaches the partners, with labels or without."""
+
+    widths: list[int]
+    transport: Transport
+    bottom: Bottom | None
+    most_rows: int
+    config: RunConfig
+
+    def given(self) -> dict[str, Any]:
+        return {
+            "widths": self.widths,
+            "transport": self.transport,
+            "bottom": self.bottom,
+            "most_rows": self.most_rows,
+            "filters": defences_of(self.config, ACTIVE),
+            "filter_seed": self.config.defend.seed,
+        }
+
+
+def _carrier(shared: _Shared, place: Place, folder: Path | None) -> ActiveParty:
+    """Build who reaches the partners without labels: it has none that could show.
+
+    Its top is what the parties' agreement is computed on.
+    """
+    config, bottom = shared.config, shared.bottom
+    first = [] if bottom is None else [embedding_width(bottom.module, bottom.tables["main"].shape)]
+    widths, part = first + shared.widths, label_free_part(config)
+    assert part is not None
+    stream = Stream(config.train.seed, f"{ACTIVE}/agreement")
+    stream.start("init", torch.device("cpu"))
+    store = None
+    if folder is not None:
+        model = f"agreement over embeddings of {widths}"
+        home = folder / LABEL_FREE
+        store = CheckpointStore(home, party=ACTIVE, model=model, mode=OWNER_ONLY)
+        if bottom is not None:
+            load_base(bottom, store)
+    rows = len(bottom.tables["main"]) if bottom else describe_rows(shared.transport)
+    return ActiveParty(
+        labels=torch.full((rows,), UNKNOWN),
+        top=Learner(Heads(widths), part.optimiser(), stream=stream, place=place),
+        monitor=config.monitor,
+        store=store,
+        **shared.given(),
     )
 
 
-def _training_loss(holdings: Holdings, place: Place) -> TrainingLoss:
-    settings, weights = holdings.config.train, None
+def build_blind(
+    holdings: Holdings,
+    widths: Sequence[int],
+    place: Place,
+    folder: Path | None,
+    *,
+    carrier: ActiveParty | None,
+) -> ActiveParty:
+    """Build an active party whose embeddings lie here, once they were asked for: it asks nobody."""
+    config = holdings.config
+    model = f"{top_of(config.model)} over kept embeddings of {list(widths)}"
+    store = CheckpointStore(folder, party=ACTIVE, model=model, mode=OWNER_ONLY) if folder else None
+    features = [ACTIVE] if ACTIVE in holdings.features else []
+    active = ActiveParty(
+        labels=holdings.labels,
+        names=holdings.names,
+        top=_build_top(holdings, widths, place),
+        widths=widths,
+        transport=LocalTransport({}),
+        store=store,
+        sources=[*features, *(name for name in config.party_names() if name != ACTIVE)],
+    )
+    active.carrier = carrier
+    return active
+
+
+def _build_top(holdings: Holdings, widths: Sequence[int], place: Place) -> Learner:
+    config, name = holdings.config, top_of(holdings.config.model)
+    stream = Stream(config.train.seed, f"{ACTIVE}/top")
+
+    def build(labels: int) -> nn.Module:
+        model = config.model
+        return join_top(
+            name, list(widths), labels, model.combine, config.code, settings=model.options
+        )
+
+    if config.is_label_free:
+        return TopLearner(build, holdings.names, config.train, stream=stream, place=place)
+    stream.start("init", torch.device("cpu"))
+    return Learner(build(len(holdings.names)), config.train, stream=stream, place=place)
+
+
+def training_loss(
+    config: RunConfig, labels: Tensor, rows: Rows, count: int, place: Place
+) -> TrainingLoss:
+    """Return the loss of a training together, each label weighed alike where that is asked for."""
+    settings, weights = config.train, None
     if settings.balance:
-        trained = holdings.labels[holdings.rows.train]
-        weights = balanced(trained[trained >= 0], len(holdings.names)).to(place.device)
+        trained = labels[rows.train]
+        weights = balanced(trained[trained >= 0], count).to(place.device)
     return TrainingLoss(Stream(settings.seed, MIXING), settings.mixup, weights)
+
+
+def label_free_part(config: RunConfig) -> LabelFreePart | None:
+    """Return a party's part in making bottoms without labels, None where they learn with them."""
+    if not config.is_label_free:
+        return None
+    plan = plan_of(config)
+    settings, seed = config.label_free, config.train.seed
+    return LabelFreePart(settings.objective, settings, plan.learns, plan.gradients, seed)
+
+
+def _policy(config: RunConfig, party: str) -> Policy:
+    """Return a party's policy; one whose bottom never sees a label serves no more than it must."""
+    policy = config.policy_of(party)
+    if config.bottoms != "blind":
+        return policy
+    needed = (*BLIND_SERVES, *(("Gradients",) if plan_of(config).gradients else ()))
+    return replace(policy, serves=tuple(kind for kind in policy.serves if kind in needed))
+
+
+def _form(config: RunConfig, party: str) -> str:
+    """Return what checkpoints call a party's bottom."""
+    if config.is_label_free and not plan_of(config).learns:
+        return config.label_free.objective
+    return describe_bottom(config.bottom_of(party), config.model.text)
 
 
 def assemble(
@@ -139,8 +274,30 @@ def assemble(
         return build_active(holdings, transport, place, folder=homes[ACTIVE]), passives
 
 
+def describe_rows(transport: Transport) -> int:
+    """Return how many rows the parties share."""
+    return min(answer.rows for answer in describe(transport).values())
+
+
+class Heads(nn.Module):
+    """A projection of each party's embeddings, on which the label holder computes agreement."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.widths = list(widths)
+        self.heads = nn.ModuleList(Projection(width) for width in widths)
+
+    def forward(self, embeddings: Sequence[Tensor]) -> list[Tensor]:
+        """Return the projections, in the order of the parties."""
+        return [head(values) for head, values in zip(self.heads, embeddings, strict=True)]
+
+
 def _build_bottom(name: str, features: Features, config: RunConfig, place: Place) -> Bottom:
     stream = Stream(config.train.seed, name)
     stream.start("init", torch.device("cpu"))
-    module = build_bottom(config.bottom_of(name), features.shape, config.code, config.model.text)
+    if config.is_label_free:
+        module = plan_of(config).objective.build(name, features.shape, config)
+    else:
+        bottom, text = config.bottom_of(name), config.model.text
+        module = build_bottom(bottom, features.shape, config.code, text)
     return Bottom(module, features, config.train, stream=stream, place=place)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.config import Augment, RunConfig, TrainSettings
-from unlabel.data import ACTIVE, Features, Rows, Table, draw_rows, encode_labels, load_dataset
+from unlabel.config import Augment, RunConfig
+from unlabel.data import ACTIVE, Features, Rows, Table, encode_labels, load_dataset
+from unlabel.data.cells import label_form
 from unlabel.data.column_encoding import Encoding, stored_encoding
 from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.data.in_memory import InMemoryTable
@@ -21,8 +22,14 @@ from unlabel.errors import DataError, SettingsError
 from unlabel.files import sha256
 from unlabel.models import read_texts
 from unlabel.progress import Watch, watch_nothing
+from unlabel.train.beginning import (
+    bound_labels,
+    drawn_rows,
+    with_numbers,
+    with_objective,
+    without_blanks,
+)
 from unlabel.train.checks import checked_run
-from unlabel.train.epochs import resolve
 from unlabel.train.facts import Forgotten
 from unlabel.train.label_record import LABELS, UNKNOWN, Bound, LabelRecord, Update
 from unlabel.train.tables import in_one_order, read_active, read_tables, table_features
@@ -95,7 +102,8 @@ def load_holdings(
     config = checked_run(config)
     bound = update if folder is None else LabelRecord.read(folder / ACTIVE)
     if config.data is not None:
-        dataset = read_dataset(config, watch=watch, blank_labels=bound is not None)
+        blank = bound is not None or config.is_label_free
+        dataset = read_dataset(config, watch=watch, blank_labels=blank)
         return dataset_holdings(config, dataset, bound)
     return _from_tables(config, folder, given or {}, watch, bound)
 
@@ -128,12 +136,14 @@ def dataset_holdings(config: RunConfig, dataset: Dataset, bound: Bound | None = 
     test = dataset.test if len(dataset.test) else settings.test
     ids, labels, names = dataset.row_names(), torch.from_numpy(dataset.y), dataset.labels
     if bound is None:
-        rows = _drawn_rows(settings, dataset.y, test)
+        labels, names = without_blanks(labels, names)
+        rows = drawn_rows(config, ids, labels.numpy(), test)
     else:
         cells = [names[number] for number in dataset.y.tolist()]
-        labels, names, rows = _bound_labels(settings, ids, cells, test, bound)
+        labels, names, rows = bound_labels(config, ids, cells, test, bound)
+    config = with_objective(config, dataset.layout)
     return Holdings(
-        config=replace(config, train=resolve(settings, rows)),
+        config=replace(config, train=with_numbers(config, rows)),
         features=part_features(
             config,
             dataset.x,
@@ -158,7 +168,7 @@ def _from_tables(
     bound: Bound | None,
 ) -> Holdings:
     stored = {p: stored_encoding(folder / p) for p in config.party_names()} if folder else {}
-    blank = bound is not None
+    blank = bound is not None or config.is_label_free
     tables = read_tables(config, encodings=stored, given=given, blank_labels=blank)
     matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
     holdings = table_holdings(config, matched, bound)
@@ -196,45 +206,24 @@ def table_holdings(
     if settings.augment not in ("auto", "none"):
         raise SettingsError(NO_PIXELS)
     if bound is None:
-        codes, names = encode_labels(labels, where=" among the rows that all parties have")
-        known, rows = torch.from_numpy(codes), _drawn_rows(settings, codes, settings.test)
+        where = " among the rows that all parties have"
+        if config.is_label_free:  # an empty cell is no label, and no other reading depends on it
+            labels = np.array([label_form(text) for text in label_texts(labels)], dtype=object)
+        codes, names = encode_labels(labels, where=where)
+        known, names = without_blanks(torch.from_numpy(codes), names)
+        rows = drawn_rows(config, ids, known.numpy(), settings.test)
     else:
         cells = label_texts(labels)
-        known, names, rows = _bound_labels(settings, ids, cells, settings.test, bound)
+        known, names, rows = bound_labels(config, ids, cells, settings.test, bound)
+    config = with_objective(config)
     return Holdings(
-        config=replace(_with_columns(config, tables), train=resolve(settings, rows)),
+        config=replace(_with_columns(config, tables), train=with_numbers(config, rows)),
         features=table_features(tables),
         labels=known,
         names=names,
         ids=ids,
         rows=rows,
         encodings={name: table.encoding for name, table in tables.items()},
-    )
-
-
-def _bound_labels(
-    settings: TrainSettings, ids: Array, cells: Sequence[str], test: Array | float, bound: Bound
-) -> tuple[Tensor, tuple[str, ...], Rows]:
-    """Return labels, their names and the parts of rows, as a run has them or begins with anew."""
-    if isinstance(bound, LabelRecord):
-        return bound.open(ids, cells), bound.names, bound.rows
-    codes, names = bound.labels(ids, cells)
-    known = np.flatnonzero(codes >= 0)  # what was forgotten is in no part of the rows
-    if not isinstance(test, float):
-        test = np.flatnonzero(np.isin(known, test))
-    drawn = _drawn_rows(settings, codes[known], test)
-    places = torch.from_numpy(known)
-    rows = Rows(*(places[getattr(drawn, part.name)] for part in fields(Rows)))
-    return torch.from_numpy(codes), names, rows
-
-
-def _drawn_rows(settings: TrainSettings, labels: Array, test: Array | float) -> Rows:
-    return draw_rows(
-        labels,
-        test=test,
-        validation=settings.validation,
-        seed=settings.seed,
-        public=settings.public,
     )
 
 

@@ -21,8 +21,10 @@ from unlabel.errors import Refusal, WireError
 #: train   gradients will follow; normalisation and dropout behave as in training
 #: frozen  gradients will follow; normalisation and dropout behave as in prediction
 #: inputs  as frozen, but gradients will move `SyntheticInputs` and no weights
+#: pair    gradients will follow; two views of each row, all first ones before all second ones
+#: view    nothing will follow; a view of each row, augmented as in training
 #: predict nothing will follow
-Mode = Literal["train", "frozen", "inputs", "predict"]
+Mode = Literal["train", "frozen", "inputs", "pair", "view", "predict"]
 
 #: How a party may change its weights at once, from its own sums (see `TransformWeights`).
 Rule = Literal["begin", "dampen", "noise", "subtract"]
@@ -71,6 +73,42 @@ class Prepare(Message):
 
     rows: Rows
     steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class BeginLabelFree(Message):
+    """Announce that the bottom is made without labels, over `rows` and in `steps` steps.
+
+    By which objective, the party knows from its own settings.
+    """
+
+    rows: Rows
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class ContrastAlone(Message):
+    """Ask the party for one pass over `rows`, in batches, by its own views and nothing else.
+
+    `step` is the number of the first step.
+    """
+
+    rows: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Freeze(Message):
+    """Ask the party to keep its bottom for good, as it was made without labels.
+
+    kept  whether the label holder keeps the embeddings of all rows that it asks for then
+    """
+
+    kept: Literal["yes", "no"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttestBase(Message):
+    """Ask the party to sign what its own files say of the bottom it keeps for good."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""One label-free objective a file."""

@@ -1,0 +1,281 @@
+"""Bottoms made without labels, seen from the label holder: made once, frozen, embeddings kept.
+
+    make    the objective, at every party; then all freeze their bottoms
+    embed   every row once, and views of the training rows where they are asked for
+    attest  what each party signs of its bottom, once
+
+In the label holder's folder:
+
+    label-free/base.json                what was frozen: objective, weights by party, attestations
+    label-free/embeddings.safetensors   [n, width] a party, of all rows in their order
+    label-free/views.safetensors        [v, n, width] a party, of the training rows
+
+Whoever talks to the partners here is the carrier, an active party without labels: nothing that a
+partner sees can depend on one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from unlabel.config import RunConfig
+from unlabel.data import ACTIVE, Rows
+from unlabel.errors import CheckpointError, RunError, SettingsError, WireError
+from unlabel.files import OWNER_ONLY, sha256, write_atomically
+from unlabel.models.contrast import agreement
+from unlabel.party import ActiveParty, own_randomness
+from unlabel.party.label_free import keep_base
+from unlabel.party.objective import plan_of
+from unlabel.progress import Watch, watch_nothing
+from unlabel.train.assembly import Heads, label_free_part
+from unlabel.train.loop import batch_count, batches
+from unlabel.wire import (
+    Attestation,
+    AttestBase,
+    BeginLabelFree,
+    ContrastAlone,
+    Freeze,
+    Saved,
+)
+
+BASE, EMBEDDINGS, VIEWS = "base.json", "embeddings.safetensors", "views.safetensors"
+_FORM = "unlabel base 1"
+#: Share of the memory that is free which kept embeddings may take.
+MOST_MEMORY = 0.5
+
+
+@dataclass(frozen=True)
+class Base:
+    """What was frozen, and what is kept of it.
+
+    objective     by which the bottoms were made
+    settings      of it, as plain data
+    weights       SHA-256 of every party's frozen bottom
+    files         SHA-256 of the files of kept embeddings, by name; none before they were asked for
+    attestations  what each party signed, by name: `part`, `key` and `signature`
+    """
+
+    objective: str
+    settings: Mapping[str, Any]
+    weights: Mapping[str, str]
+    files: Mapping[str, str] = field(default_factory=dict)
+    attestations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, home: Path) -> Base | None:
+        """Return what a folder says, None where nothing was frozen yet."""
+        path = home / BASE
+        try:
+            raw = json.loads(path.read_bytes())
+            if raw.pop("what") != _FORM:
+                raise ValueError
+            return cls(**raw)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise RunError(
+                f"'{path}', which says what was frozen, cannot be read or was changed; restore it "
+                f"from a backup."
+            ) from error
+
+    def write(self, home: Path) -> None:
+        """Keep it in a folder."""
+        text = json.dumps({"what": _FORM, **vars(self)}, indent=1, sort_keys=True)
+        write_atomically(home / BASE, text.encode(), mode=OWNER_ONLY)
+
+
+class LabelFreeBottoms:
+    """The bottoms of all parties, as the label holder has them made, keeps and asks them.
+
+    carrier  reaches the partners; it has no labels
+    rows     the parts of the rows, which follow from ids alone
+    home     folder of what is kept here
+    """
+
+    def __init__(self, carrier: ActiveParty, rows: Rows, config: RunConfig, home: Path) -> None:
+        self.carrier = carrier
+        self.rows = rows
+        self.config = config
+        self.home = home
+        self.plan = plan_of(config)
+
+    @property
+    def base(self) -> Base | None:
+        """What was frozen, None before that."""
+        return Base.read(self.home)
+
+    # Making
+
+    def make(self, watch: Watch = watch_nothing) -> Base:
+        """Have all bottoms made and frozen; what was done already is not done again."""
+        known = self.base
+        if known is not None:
+            return known
+        settings, carrier = self.config.label_free, self.carrier
+        self._expect_room()
+        # All rows but those to test on, labelled or not.
+        rows = torch.cat((self.rows.train, self.rows.validation)).sort().values
+        rows = rows.to(carrier.device)
+        size = min(settings.batch, len(rows), carrier.most_rows)
+        steps = settings.epochs * batch_count(rows, size) if self.plan.learns else 0
+        with own_randomness(carrier.device):
+            self._begin(rows, steps)
+            if self.plan.learns:
+                self._learn(rows, size, watch)
+        answers = carrier.transport.ask(
+            Freeze(0, "yes" if self.config.bottoms == "blind" else "no")
+        )
+        weights = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
+        if weights.keys() != answers.keys():
+            raise WireError("Not every party told the digest of its bottom.")
+        if carrier.bottom is not None:
+            if not carrier.bottom.is_frozen:
+                keep_base(carrier.bottom, carrier.versions.store, {})
+            weights[ACTIVE] = carrier.versions.store.base.digest(1)
+        base = Base(settings.objective, vars(settings), weights)
+        base.write(self.home)
+        return base
+
+    def _begin(self, rows: Tensor, steps: int) -> None:
+        carrier, part = self.carrier, label_free_part(self.config)
+        assert part is not None
+        carrier.top.use_optimiser(part.optimiser(len(rows)), steps)
+        if carrier.bottom is not None and not carrier.bottom.is_frozen:
+            part.begin(ACTIVE, carrier.bottom, self._widths()[0], rows, steps)
+        carrier.transport.ask(BeginLabelFree(0, rows, steps))
+        carrier.monitor.restart()
+
+    def _learn(self, rows: Tensor, size: int, watch: Watch) -> None:
+        """Pass over the rows, from the newest version that all parties have of it."""
+        carrier, settings = self.carrier, self.config.label_free
+        versions, an_epoch = carrier.versions, batch_count(rows, size)
+        done = 0
+        if versions.kept is not None:
+            common = versions.common()
+            if common:
+                done = int(versions.restore(common[-1])["label_free_epochs"])
+        together = self.plan.gradients and len(carrier.embedded) > 1
+        for epoch in range(done, settings.epochs):
+            planned = list(batches(rows, size, seed=self.config.train.seed, epoch=-1 - epoch))
+            note = ""
+            if together:
+                loss = torch.zeros((), device=carrier.device)
+                for step, batch in enumerate(planned, epoch * an_epoch):
+                    loss = carrier.move(batch, step, self._agreement, mode="pair")
+                note = f"agreement {loss.item():.3f}"
+            else:
+                order, first = torch.cat(planned), epoch * an_epoch
+                carrier.transport.ask(ContrastAlone(first, order))
+                if carrier.bottom is not None:
+                    carrier.bottom.contrast_alone(order, size, first)
+            watch(epoch + 1, settings.epochs, f"bottoms without labels {note}".rstrip())
+            due = (epoch + 1) % self.config.train.save_every == 0
+            if versions.kept is not None and (due or epoch + 1 == settings.epochs):
+                versions.save(epoch + 1, {"label_free_epochs": epoch + 1})
+
+    def _widths(self) -> list[int]:
+        """Return the widths of all embeddings, the label holder's own first."""
+        heads = self.carrier.top.module
+        assert isinstance(heads, Heads)
+        return heads.widths
+
+    def _agreement(self, embeddings: list[Tensor]) -> Tensor:
+        """Return how badly the parties agree, the mean over the first and the second views."""
+        carrier = self.carrier
+        with carrier.top.place.autocast():
+            views = [values.chunk(2) for values in carrier.top.module(embeddings)]
+        warmth = self.config.label_free.temperature
+        first, second = ([view[k] for view in views] for k in (0, 1))
+        return (agreement(first, warmth) + agreement(second, warmth)) / 2
+
+    # Embeddings that are kept
+
+    def _expect_room(self) -> None:
+        """Raise where kept embeddings would not fit into memory."""
+        if self.config.bottoms != "blind":
+            return
+        count, views = len(self.carrier.labels), self.config.label_free.views
+        width = sum(self._widths())
+        needed = 4 * width * (count + views * len(self.rows.train))
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if needed > MOST_MEMORY * free:
+            raise SettingsError(
+                f"Kept embeddings of {count} rows, {width} wide, with {views} views, take "
+                f"{needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of memory are free; lower "
+                f"`label_free.views` or `label_free.width`, or take a narrower bottom."
+            )
+
+    def embed(self, watch: Watch = watch_nothing) -> Base:
+        """Ask for the embeddings of every row, and keep them; what is kept is not asked again."""
+        base = self.base
+        assert base is not None
+        if EMBEDDINGS in base.files:
+            return base
+        carrier, views = self.carrier, self.config.label_free.views
+        every = torch.arange(len(carrier.labels), device=carrier.device)
+        watch(0, views + 1, "embedding all rows")
+        files = {EMBEDDINGS: self._keep(EMBEDDINGS, carrier.embeddings(every))}
+        if views:
+            rows = self.rows.train.to(carrier.device)
+            sets = []
+            for number in range(views):
+                first = 1 + number * len(rows)  # a number of its own for every request
+                sets.append(carrier.embeddings(rows, mode="view", first=first))
+                watch(number + 2, views + 1, "embedding views")
+            files[VIEWS] = self._keep(VIEWS, [torch.stack(e) for e in zip(*sets, strict=True)])
+        kept = Base(base.objective, base.settings, base.weights, files, base.attestations)
+        kept.write(self.home)
+        return kept
+
+    def _keep(self, name: str, parts: Sequence[Tensor]) -> str:
+        named = dict(zip(self.carrier.embedded, (p.cpu().contiguous() for p in parts), strict=True))
+        data = save(named)
+        write_atomically(self.home / name, data, mode=OWNER_ONLY)
+        return sha256(data)
+
+    def ask(self, rows: Tensor, table: str) -> list[Tensor]:
+        """Return the embeddings of rows of another table, such as new people."""
+        return self.carrier.embeddings(rows.to(self.carrier.device), table=table)
+
+    def attest(self) -> Base:
+        """Have every party sign what its bottom is, where that was not done yet."""
+        base = self.base
+        assert base is not None
+        if base.attestations or importlib.util.find_spec("cryptography") is None:
+            return base
+        signed = {}
+        for party, answer in self.carrier.transport.ask(AttestBase(0)).items():
+            if not isinstance(answer, Attestation):
+                raise WireError(f"Party '{party}' did not sign for its bottom.")
+            part, key, signature = answer.part, answer.key, answer.signature
+            signed[party] = {"part": part, "key": key, "signature": signature}
+        whole = Base(base.objective, base.settings, base.weights, base.files, signed)
+        whole.write(self.home)
+        return whole
+
+
+def read_kept(home: Path, name: str = EMBEDDINGS) -> dict[str, Tensor]:
+    """Return kept embeddings by party; raise where they are not those that were asked for."""
+    base = Base.read(home)
+    path = home / name
+    if base is None or name not in base.files:
+        return {}
+    try:
+        if sha256(path.read_bytes()) != base.files[name]:
+            raise ValueError
+        return dict(load_file(path))
+    except (OSError, ValueError, SafetensorError) as error:
+        raise CheckpointError(
+            f"'{path}' cannot be read, or is not what the partners sent; restore it from a backup."
+        ) from error

@@ -1,0 +1,220 @@
+"""A top model fitted to embeddings that the label holder has: nobody is asked, and no step is seen.
+
+The fit is a function of the embeddings, the labels that are known, the parts of the rows, the
+settings and the seed. So fitting without a label gives the weights of a run that never had it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unlabel.config import AUTO, FitSettings, OptimiserSettings, RunConfig
+from unlabel.data import Rows
+from unlabel.errors import DataError, TrainingDiverged
+from unlabel.models.estimators import EstimatorHead
+from unlabel.models.tops import Top
+from unlabel.party import ActiveParty, Stream, own_randomness
+from unlabel.party.learner import learning_rate
+from unlabel.party.training_loss import balanced
+from unlabel.train.assembly import LABEL_FREE
+from unlabel.train.label_free import VIEWS, read_kept
+from unlabel.train.loop import batch_count, batches
+from unlabel.train.progress import Epoch
+from unlabel.train.watch import Watcher
+
+#: Steps that a fit has at least, unless that takes more than `MOST` epochs.
+STEPS = 1000
+LEAST, MOST = 10, 300
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a top is fitted: what, beside rows, labels and embeddings, decides its weights."""
+
+    settings: FitSettings
+    seed: int
+    balance: bool = False
+
+
+def recipe_of(config: RunConfig) -> Recipe:
+    """Return how the top of a blind run is fitted."""
+    return Recipe(config.fit, config.train.seed, config.train.balance)
+
+
+def fit_blind(
+    active: ActiveParty, rows: Rows, config: RunConfig, watchers: Sequence[Watcher] = ()
+) -> list[Epoch]:
+    """Fit the top of a blind run to the labels that its active party knows."""
+    views: list[Tensor] = []
+    if config.label_free.views:
+        kept = read_kept(active.versions.store.home / LABEL_FREE, VIEWS)
+        views = [kept[name].to(active.device) for name in active.embedded]
+    return fit_top(active, rows, recipe_of(config), views, watchers)
+
+
+def fit_epochs(settings: FitSettings, rows: int) -> int:
+    """Return the number of passes over so many rows.
+
+    >>> [fit_epochs(FitSettings(), rows) for rows in (500, 21_600, 500_000)]
+    [300, 46, 10]
+    """
+    if settings.epochs != AUTO:
+        return settings.epochs
+    steps = math.ceil(rows / settings.batch)
+    return min(MOST, max(LEAST, math.ceil(STEPS / max(1, steps))))
+
+
+def fit_top(
+    active: ActiveParty,
+    rows: Rows,
+    recipe: Recipe,
+    views: Sequence[Tensor] = (),
+    watchers: Sequence[Watcher] = (),
+) -> list[Epoch]:
+    """Fit the top of an active party anew, to what is known of its labels; return the epochs.
+
+    rows   the parts; a row without a known label is left out
+    views  [v, n, width] a party, of the rows to train on: pass k takes view k mod (v + 1), and the
+           rows themselves are the first of them
+    """
+    top, device = active.top, active.device
+    parts = (rows.train, rows.validation)
+    train, held = (part[active.labels[part.to(device)].cpu() >= 0] for part in parts)
+    occurring = active.labels[train.to(device)].unique()
+    if len(occurring) < 2:
+        raise DataError(
+            f"Only {len(occurring)} label{'' if len(occurring) == 1 else 's'} would be left among "
+            f"the rows to train on; a classifier needs at least two.",
+            code="one-label",
+        )
+    weights = balanced(active.labels[train], len(active.names)) if recipe.balance else None
+    started, history = time.perf_counter(), list[Epoch]()
+    with own_randomness(device):
+        if isinstance(top.module, Top) and isinstance(top.module.head, EstimatorHead):
+            history = [_fit_estimator(active, train, held, recipe, weights, started)]
+            _tell(watchers, history, 1, len(train))
+            return history
+        return _fit_module(active, train, held, recipe, weights, views, rows.train, watchers)
+
+
+def _tell(watchers: Sequence[Watcher], history: Sequence[Epoch], epochs: int, rows: int) -> None:
+    for watcher in watchers:
+        watcher.started([], epochs, rows)
+        watcher.epoch_ended(history[-1], history)
+        watcher.ended()
+
+
+def _fit_estimator(
+    active: ActiveParty,
+    train: Tensor,
+    held: Tensor,
+    recipe: Recipe,
+    weights: Tensor | None,
+    started: float,
+) -> Epoch:
+    top = active.top.module
+    assert isinstance(top, Top)
+    assert isinstance(top.head, EstimatorHead)
+    joined = top.joined([part[train.to(part.device)] for part in active.local_embeddings["main"]])
+    labels = active.labels[train.to(active.device)]
+    by_row = None if weights is None else weights.cpu()[labels.cpu()]
+    top.head.fit(joined.cpu(), labels.cpu(), seed=recipe.seed, weights=by_row)
+    loss, accuracy = _figures(active, train)
+    checked, right = _figures(active, held) if len(held) else (None, None)
+    seconds = time.perf_counter() - started
+    return Epoch(1, loss, accuracy, checked, right, 0.0, seconds, len(train) / seconds)
+
+
+def _fit_module(
+    active: ActiveParty,
+    train: Tensor,
+    held: Tensor,
+    recipe: Recipe,
+    weights: Tensor | None,
+    views: Sequence[Tensor],
+    viewed: Tensor,
+    watchers: Sequence[Watcher],
+) -> list[Epoch]:
+    """Descend the cross-entropy by AdamW, along a cosine."""
+    top, settings, device = active.top, recipe.settings, active.device
+    size, epochs = min(settings.batch, len(train)), fit_epochs(settings, len(train))
+    steps = epochs * batch_count(train, size)
+    rate = OptimiserSettings(lr=settings.lr)
+    on_gpu = device.type == "cuda"
+    optimiser = torch.optim.AdamW(
+        top.module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+    )
+    Stream(recipe.seed, "active/fit").start("dropout", device)
+    top.module.train()
+    # Where each row stands in the views, which are of the training rows alone.
+    places = torch.zeros(len(active.labels), dtype=torch.int64)
+    places[viewed] = torch.arange(len(viewed))
+    places = places.to(device)
+    sets = len(views[0]) + 1 if views else 1
+    weights = None if weights is None else weights.to(device)
+    history: list[Epoch] = []
+    step = 0
+    for watcher in watchers:
+        watcher.started([], epochs, len(train))
+    for epoch in range(1, epochs + 1):
+        began = time.perf_counter()
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        correct = torch.zeros((), dtype=torch.int64, device=device)
+        chosen = (epoch - 1) % sets
+        for batch in batches(train.to(device), size, seed=recipe.seed, epoch=epoch):
+            labels = active.labels[batch]
+            if chosen:
+                parts = [part[chosen - 1][places[batch]] for part in views]
+            else:
+                parts = [part[batch] for part in active.local_embeddings["main"]]
+            logits = active.apply_top(parts)
+            loss = F.cross_entropy(logits, labels, weight=weights)
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            for group in optimiser.param_groups:
+                group["lr"] = learning_rate(rate, step, steps)
+            optimiser.step()
+            step += 1
+            total += loss.detach() * len(batch)
+            right_now = (logits.detach().argmax(1) == labels).sum()
+            correct += right_now
+            for watcher in watchers:
+                watcher.stepped(len(batch), loss.detach(), right_now)
+        last = epoch == epochs
+        if on_gpu and not watchers and not last:
+            continue  # what nobody sees is not waited for
+        mean = total.item() / len(train)
+        if not math.isfinite(mean):
+            raise TrainingDiverged(
+                f"The loss of the top is not finite after pass {epoch}; lower `fit.lr` (now "
+                f"{settings.lr:g})."
+            )
+        checked, right = _figures(active, held) if last and len(held) else (None, None)
+        top.module.train()
+        seconds = time.perf_counter() - began
+        share = correct.item() / len(train)
+        now = learning_rate(rate, step - 1, steps)
+        speed = len(train) / seconds
+        history.append(Epoch(epoch, mean, share, checked, right, now, seconds, speed))
+        for watcher in watchers:
+            watcher.epoch_ended(history[-1], history)
+    for watcher in watchers:
+        watcher.ended()
+    top.clear()
+    return history
+
+
+@torch.no_grad()
+def _figures(active: ActiveParty, rows: Tensor) -> tuple[float, float]:
+    """Return mean cross-entropy and accuracy of rows whose labels are known."""
+    rows = rows.to(active.device)
+    logits, labels = active.logits(rows), active.labels[rows]
+    right = (logits.argmax(1) == labels).float().mean().item()
+    return F.cross_entropy(logits, labels).item(), right
