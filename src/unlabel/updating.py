@@ -59,7 +59,9 @@ def update(
         federation.first_version = newest + 1
         rows = tuple((holdings.labels < 0).nonzero()[:, 0].tolist())
         federation.forgotten = replace(forgotten, rows=rows)
-        progress = federation.train(watchers=watchers, allow_disclosure=allow_disclosure)
+        progress = federation.train(
+            watchers=watchers, allow_disclosure=allow_disclosure, watch=watch
+        )
         note = {"version": federation.version, "rows": len(holdings.ids), "deferred": deferred}
         federation.active.versions.ledger.append("update", f"{newest + 1}", note)
         swap(folder, draft)

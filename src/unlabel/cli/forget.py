@@ -176,9 +176,11 @@ def forget(
     if target.kit is not None:
         expect_remote(settings)  # before a job is started for it
     with target.open(device=device, record=record) as opened:
-        if dry_run:
-            from unlabel.cli.forget_shown import explain
+        from unlabel.cli.forget_shown import WITH_BLIND, explain
 
+        if people and not json and not opened.config.is_label_free:
+            say(WITH_BLIND)
+        if dry_run:
             explain(opened.plan(label or (), ids=people, settings=settings), json=json)
             return
         with StepBar(messages, "forgetting") as bar:

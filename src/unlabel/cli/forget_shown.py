@@ -8,8 +8,21 @@ from rich.text import Text
 
 from unlabel.cli.output import percent, print_json, print_table, say
 from unlabel.forget import Change, Result, Work
+from unlabel.forget.exact_methods import EXACT_NAMES
 from unlabel.terms import VISIBILITY_MEANS
 from unlabel.words import amount
+
+#: What a person hears whose request about people comes to a run with supervised bottoms.
+WITH_BLIND = (
+    "Note: in a blind run (`unlabel train --bottoms blind`, docs/blind.md) this would be exact and "
+    "hidden: the top is fitted anew without these labels, and no message is sent."
+)
+#: What makes a request exact, by its method.
+BY_CONSTRUCTION = {
+    "refit": "no bottom ever saw a label, and the top was fitted anew to what stays",
+    "restart": "all parties returned to bottoms that never saw a label, and were trained on what "
+    "stays",
+}
 
 
 def explain(work: Work, *, json: bool) -> None:
@@ -17,6 +30,7 @@ def explain(work: Work, *, json: bool) -> None:
     method, request, samples = work.method, work.request, work.samples
     bound = method.account
     asked = len(work.public.balanced()) if method.needs == "public" else 0
+    exact = work.name in EXACT_NAMES.values()
     facts: dict[str, Any] = {
         "method": work.name,
         "visibility": method.visibility,
@@ -33,6 +47,7 @@ def explain(work: Work, *, json: bool) -> None:
         "cover": len(work.cover),
         "tells_partners": method.tells_partners,
         "privacy": bound.to_json(len(work.names)) if bound is not None else None,
+        "exact": exact,
         "staged": False,
         "dry_run": True,
     }
@@ -54,14 +69,17 @@ def _would_be(facts: dict[str, Any]) -> list[list[str]]:
         ["depth", facts["depth"]],
         whom,
     ]
-    if people:
+    if people and not facts["exact"]:
         rows.append(["cover", f"{facts['cover']} rows" if facts["cover"] else "none"])
     if facts["few_shot"]:
         kinds = f"{facts['few_shot']} of the label, {facts['retained_samples']} of others"
         rows.append(["samples", kinds])
     if facts["public_samples"]:
         rows.append(["public samples", f"{facts['public_samples']}, of all labels alike"])
-    rows.append(["public", facts["public"]])
+    if facts["exact"]:
+        rows.append(["guarantee", "exact, by construction"])
+    else:
+        rows.append(["public", facts["public"]])
     if facts["disclosed"]:
         rows.append(["disclosed", "yes: the public samples are training rows"])
     if facts["duplicates"]:
@@ -74,18 +92,25 @@ def _would_be(facts: dict[str, Any]) -> list[list[str]]:
 
 def show(result: Result, run: object, *, committed: bool) -> None:
     """Say what a request came to, what it told the partners, and what to do next."""
-    if result.people:
+    exact = result.method in EXACT_NAMES.values()
+    if result.people == 1:
+        title, subject = "The label of one person", "the old label of this person"
+    elif result.people:
         title, subject = f"The labels of {result.people} people", "old labels of these people"
     else:
         plural = "s" if len(result.labels) > 1 else ""
         title, subject = f"Label{plural} {', '.join(result.labels)}", f"the forgotten label{plural}"
     rows = [["", "before", "after"]]
-    rows.append(["accuracy on retained labels", *_both(result.retained_accuracy)])
+    stays = "everybody else" if exact and result.people else "retained labels"
+    rows.append([f"accuracy on {stays}", *_both(result.retained_accuracy)])
     rows.append([f"accuracy on {subject}", *_both(result.forgotten_accuracy)])
     if result.confidence is not None:
         rows.append(["confidence in their old labels", *_both(result.confidence)])
     steps, crossed = result.steps, amount(result.transcript_bytes)
     used = f"{result.method}: {steps} joint steps, {crossed} on the wire"
+    if exact:
+        sent = f"{crossed} on the wire" if result.transcript_bytes else "no message was sent"
+        used = f"{result.method}: {result.seconds:.2f} s, {sent}"
     if result.few_shot:
         used += f", {result.few_shot} + {result.retained_samples} samples from {result.public}"
     print_table(f"{title}: before and after", rows, used)
@@ -110,12 +135,22 @@ def show(result: Result, run: object, *, committed: bool) -> None:
         say(f"Careful: {result.warning}")
     if result.disclosed:
         say("The public samples are training rows, so partners learn who they are.")
-    say(
-        f"Visibility {result.visibility}: {VISIBILITY_MEANS[result.visibility]}. It aims at depth "
-        f"{result.aim}; how deep it went is for the audit to say."
-    )
+    if exact:
+        say(
+            f"Guarantee exact, by construction: {BY_CONSTRUCTION[result.method]}. It is the model "
+            f"of a run whose forgotten label cells are empty."
+        )
+        say(
+            f"Visibility {result.visibility}: {VISIBILITY_MEANS[result.visibility]}. Depth "
+            f"{result.aim}."
+        )
+    else:
+        say(
+            f"Visibility {result.visibility}: {VISIBILITY_MEANS[result.visibility]}. It aims at "
+            f"depth {result.aim}; how deep it went is for the audit to say."
+        )
     say(f"Partners learn: {result.tells_partners}.")
-    if result.privacy is not None:
+    if result.privacy is not None and not exact:
         say(result.privacy["sentence"])
     say(_next(result, run, committed=committed))
 

@@ -13,17 +13,33 @@ if TYPE_CHECKING:
 def methods(json: Json = False) -> None:
     """List the methods of forgetting, what each needs, and what it tells the partners."""
     from unlabel.forget import METHODS
+    from unlabel.forget.exact_methods import EXACT, EXACT_NAMES
     from unlabel.forget.method import build
 
-    listed = [_facts(name, build(name)) for name in METHODS.names()]
+    listed = [{**_facts(name, build(name)), "guarantee": "measured"} for name in METHODS.names()]
+    exact = [
+        {**_facts(EXACT_NAMES[kind], method()), "guarantee": "exact", "bottoms": kind}
+        for kind, method in EXACT.items()
+    ]
     if json:
-        print_json({"methods": listed})
+        print_json({"methods": listed, "exact": exact})
         return
     rows = [["method", "visibility", "aims at", "needs", "what it does, and what partners learn"]]
-    for facts in listed:
-        does = f"{facts['about']}\nPartners learn: {facts['discloses']}"
-        rows.append([facts["name"], facts["visibility"], facts["depth"], facts["needs"], does])
-    print_table("Methods", rows, lines=True)
+    rows += [
+        [each["name"], each["visibility"], each["depth"], each["needs"], _does(each)]
+        for each in listed
+    ]
+    print_table("Methods of runs whose bottoms are supervised", rows, lines=True)
+    rows = [["method", "visibility", "depth", "guarantee", "what it does, and what partners learn"]]
+    rows += [
+        [each["name"], each["visibility"], each["depth"], each["guarantee"], _does(each)]
+        for each in exact
+    ]
+    print_table("The one method of a blind run, and that of a tuned one", rows, lines=True)
+
+
+def _does(facts: dict[str, Any]) -> str:
+    return f"{facts['about']}\nPartners learn: {facts['discloses']}"
 
 
 def _facts(name: str, method: Method) -> dict[str, Any]:

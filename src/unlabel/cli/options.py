@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from unlabel.config import AUTO, RunConfig
 from unlabel.config.loader import parse_run, plain_settings, read_yaml
 from unlabel.errors import RunError, UsageError
+
+#: Settings that `auto` stands for until a run begins, and that it then names.
+RESOLVED = ("train.epochs", "train.patience", "label_free.objective")
 
 
 def parse_parties(text: str) -> int | list[int] | dict[str, int]:
@@ -33,6 +38,26 @@ def parse_parties(text: str) -> int | list[int] | dict[str, int]:
         ) from error
 
 
+def parse_options(words: Sequence[str]) -> dict[str, Any] | None:
+    """Read every `--top-option`: a name and a number, true, false, null or text; None if none.
+
+    >>> parse_options(["max_iter=200", "early_stopping=true", "solver=saga"])
+    {'max_iter': 200, 'early_stopping': True, 'solver': 'saga'}
+    """
+    options: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not name or not text or name in options:
+            raise UsageError(
+                f"Expected `--top-option` like max_iter=200, each name once, but got '{word}'."
+            )
+        try:
+            options[name] = json.loads(text)
+        except ValueError:
+            options[name] = text
+    return options or None
+
+
 def make_config(file: Path | None, flags: dict[str, Any]) -> RunConfig:
     """Join the configuration file with the flags, which win; `train.lr` names a nested setting."""
     raw = read_yaml(file) if file is not None else {}
@@ -54,10 +79,10 @@ def expect_same(wanted: RunConfig, kept: RunConfig, folder: Path) -> None:
     wanted_flat, kept_flat = _flat(plain_settings(wanted)), _flat(plain_settings(kept))
     for name in sorted(wanted_flat.keys() | kept_flat.keys()):
         wish, have = wanted_flat.get(name), kept_flat.get(name)
-        # A kept run names the columns that `rest` stood for, the epochs that `auto` stood for,
-        # where it was started, and whose keys its first certificate met.
+        # A kept run names the columns that `rest` stood for, the epochs and the objective that
+        # `auto` stood for, where it was started, and whose keys its first certificate met.
         met = name.startswith("trust.") and wish is None
-        auto = name in ("train.epochs", "train.patience") and wish == AUTO
+        auto = name in RESOLVED and wish == AUTO
         resolved = name == "code" or met or auto or (name.endswith("features") and wish == "rest")
         if wish != have and not resolved:
             raise RunError(

@@ -118,6 +118,43 @@ class ProgressBar(Watcher):
             self._bar = None
 
 
+class TrainingBars(ProgressBar):
+    """Two bars, one after the other: bottoms made without labels, then the training with labels.
+
+    Where nobody watches, a few lines each.
+    """
+
+    def __init__(self, console: Console, title: str = "training") -> None:
+        super().__init__(console, title)
+        self._steps: StepBar | None = None
+
+    def __enter__(self) -> TrainingBars:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close_steps()
+        self.ended()
+
+    def watch(self, step: int, steps: int, note: str) -> None:
+        """Show how far bottoms are made, or rows are read or embedded."""
+        if self._console.is_terminal:
+            if self._steps is None:
+                self._steps = StepBar(self._console, "preparing").__enter__()
+            self._steps.step(step, steps, note)
+        elif step and (step == steps or step % -(-steps // 5) == 0):
+            self._console.print(f"step {step}/{steps}: {note}", soft_wrap=True)
+
+    def started(self, history: Sequence[Epoch], epochs: int, rows: int) -> None:
+        """Close the first bar and open the second."""
+        self._close_steps()
+        super().started(history, epochs, rows)
+
+    def _close_steps(self) -> None:
+        if self._steps is not None:
+            self._steps.__exit__()
+            self._steps = None
+
+
 class StepBar:
     """A bar over the steps of a request, with a figure beside it; quiet where nobody watches."""
 

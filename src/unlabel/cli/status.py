@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ import unlabel as ul
 from unlabel.cli.output import Json, print_json, print_table, say
 from unlabel.cli.target import Kit, Run, Target
 from unlabel.errors import SettingsError, unknown
+
+if TYPE_CHECKING:
+    from unlabel.forget import Status
 
 #: SHA-256 in hexadecimal, of which a few letters tell one from another.
 DIGEST = re.compile("[0-9a-f]{64}")
@@ -44,6 +47,7 @@ def status(
             "forgotten_labels": standing.forgotten_labels,
             "forgotten_people": standing.forgotten_people,
             "unfinished": standing.unfinished,
+            "bottoms": opened.config.bottoms,
         }
         print_json({**facts, **target.json()})
         return
@@ -54,9 +58,22 @@ def status(
         rows.append([name, version, older, stands.staged or "-", stands.ledger[:12] or "-"])
     differ = f"the parties differ: unlabel recover {target}"
     note = "all parties agree" if standing.together else differ
-    print_table(f"Forgotten: {', '.join(standing.forgotten_labels) or 'no label'}", rows, note)
+    if opened.is_blind:
+        note = (
+            f"Bottoms are blind: {', '.join(opened.passives) or 'the partners'} keep what they "
+            f"froze, and requests concern the label holder alone."
+        )
+    print_table(f"Forgotten: {_forgotten(opened, standing)}", rows, note)
     if standing.unfinished:
         say(f"{standing.unfinished}. Next: {target.resume()}")
+
+
+def _forgotten(opened: ul.Federation, standing: Status) -> str:
+    """Say what is forgotten; where that is exact, the run itself no longer knows which label."""
+    if opened.config.is_label_free and standing.forgotten_people:
+        count = standing.forgotten_people
+        return f"the label{'s' if count > 1 else ''} of {count} row{'s' if count > 1 else ''}"
+    return ", ".join(standing.forgotten_labels) or "no label"
 
 
 def _show_copies(target: Target, *, json: bool) -> None:

@@ -10,7 +10,7 @@ import typer
 import unlabel as ul
 from unlabel.cli.interrupts import on_interrupt, training
 from unlabel.cli.output import Json, messages, percent, print_json, print_table, say
-from unlabel.cli.progress import ProgressBar, StepBar
+from unlabel.cli.progress import StepBar, TrainingBars
 from unlabel.cli.target import Kit, Target
 from unlabel.compat import run_file
 from unlabel.errors import SettingsError, UsageError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DATA = "What to train on"
 MODEL = "Models"
+LABEL_FREE = "Bottoms made without labels"
 DEFENCE = "What parties do to what they send"
 TRAINING = "Training"
 RUN = "The run"
@@ -51,7 +52,39 @@ def train(
         float | None, _flag(DATA, "Share of validation rows. Default 0.1.")
     ] = None,
     model: Annotated[str | None, _flag(MODEL, "Bottom model: a name or module:function.")] = None,
-    top: Annotated[str | None, _flag(MODEL, "Top model: a name or module:function.")] = None,
+    top: Annotated[
+        str | None,
+        _flag(MODEL, "Top model: a name or module:function; in a blind run also sklearn:CLASS."),
+    ] = None,
+    top_option: Annotated[
+        list[str] | None, _flag(MODEL, "A setting of sklearn:CLASS, NAME=VALUE; repeat it.")
+    ] = None,
+    bottoms: Annotated[
+        str | None,
+        _flag(
+            LABEL_FREE,
+            "supervised: trained with labels (default); blind: never; tuned: without first, "
+            "then with.",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        _flag(LABEL_FREE, "components, pretrained or contrast. Default: what suits the data."),
+    ] = None,
+    width: Annotated[
+        float | None,
+        _flag(LABEL_FREE, "Components as a share of a party's columns. Default 0.5."),
+    ] = None,
+    views: Annotated[
+        int | None,
+        _flag(LABEL_FREE, "Views of each training row to fit the top to. Default 0."),
+    ] = None,
+    label_free_epochs: Annotated[
+        int | None, _flag(LABEL_FREE, "Passes of contrast. Default 60.")
+    ] = None,
+    fit_epochs: Annotated[
+        int | None, _flag(LABEL_FREE, "Passes over a blind run's top. Default: 10 to 300.")
+    ] = None,
     epochs: Annotated[
         int | None, _flag(TRAINING, "Default: 20 to 100, by the training rows.")
     ] = None,
@@ -124,7 +157,7 @@ def train(
 
     Example: unlabel train --data digits --model convnet --parties 2 --out runs/digits
     """
-    from unlabel.cli.options import parse_parties
+    from unlabel.cli.options import parse_options, parse_parties
 
     flags = {
         # A path on the command line starts where the user stands, one in the file beside it.
@@ -135,6 +168,13 @@ def train(
         "active_part": active_part,
         "model.bottom": model,
         "model.top": top,
+        "model.options": parse_options(top_option or []),
+        "bottoms": bottoms,
+        "label_free.objective": objective,
+        "label_free.width": width,
+        "label_free.views": views,
+        "label_free.epochs": label_free_epochs,
+        "fit.epochs": fit_epochs,
         "train.test": test,
         "train.validation": validation,
         "train.epochs": epochs,
@@ -166,12 +206,9 @@ def train(
             raise UsageError(
                 "`--update` takes the run's own settings; give --out RUN and no others."
             )
-        with StepBar(messages, "reading") as bar:
+        with TrainingBars(messages) as bars:
             opened, progress = ul.Federation.update(
-                out,
-                watchers=[ProgressBar(messages)],
-                allow_disclosure=allow_disclosure,
-                watch=bar.step,
+                out, watchers=[bars], allow_disclosure=allow_disclosure, watch=bars.watch
             )
         _show(opened, progress, opened.evaluate(), Target(out), json=json)
         return
@@ -184,8 +221,13 @@ def train(
         )
         for note in opened.notes:
             say(f"Note: {note}")
-        progress = opened.train(watchers=[ProgressBar(messages)], allow_disclosure=allow_disclosure)
+        progress = _trained(opened, allow_disclosure=allow_disclosure)
         _show(opened, progress, opened.evaluate(), Target(run), json=json)
+
+
+def _trained(opened: ul.Federation, *, allow_disclosure: bool) -> Progress:
+    with TrainingBars(messages) as bars:
+        return opened.train(watchers=[bars], watch=bars.watch, allow_disclosure=allow_disclosure)
 
 
 def _train_remote(target: Target, *, allow_disclosure: bool, json: bool) -> None:
@@ -194,7 +236,7 @@ def _train_remote(target: Target, *, allow_disclosure: bool, json: bool) -> None
         target.open(resume=True) as opened,
         on_interrupt(training(target.folder, target.resume(), resumed=True)),
     ):
-        progress = opened.train(watchers=[ProgressBar(messages)], allow_disclosure=allow_disclosure)
+        progress = _trained(opened, allow_disclosure=allow_disclosure)
         evaluation = opened.evaluate()
     _show(opened, progress, evaluation, target, json=json)
 
@@ -245,6 +287,7 @@ def _show(
     json: bool,
 ) -> None:
     by_label = dict(zip(federation.labels, evaluation.per_label_accuracy, strict=True))
+    partners = (federation.active.carrier or federation.active).parties
     if json:
         validated = progress.history[-1].validation_accuracy
         if federation.config.train.patience:  # then the best weights were kept
@@ -253,12 +296,14 @@ def _show(
             "accuracy": evaluation.accuracy_on(evaluation.stay),
             "per_label_accuracy": by_label,
             "seconds": sum(epoch.seconds for epoch in progress.history),
-            "parties": len(federation.active.parties),
-            "party_names": list(federation.active.parties),
+            "parties": len(partners),
+            "party_names": list(partners),
             **target.json(),
             "epochs": len(progress.history),
             "validation_accuracy": validated,
             "version": progress.version,
+            "bottoms": federation.config.bottoms,
+            **_label_free(federation),
             "notes": list(federation.notes),
             "advice": list(progress.advice),
         }
@@ -266,6 +311,37 @@ def _show(
         return
     rows = [["label", "test accuracy"], *([name, percent(a)] for name, a in by_label.items())]
     print_table(f"Test accuracy {percent(evaluation.accuracy_on(evaluation.stay))}", rows)
-    for sentence in progress.advice:
-        say(f"Note: {sentence}")
+    for sentence in (*_kind(federation), *(f"Note: {advice}" for advice in progress.advice)):
+        say(sentence)
     say(f"Kept in {target.folder}. Next: unlabel evaluate {target}")
+
+
+def _label_free(federation: ul.Federation) -> dict[str, Any]:
+    """Return what JSON says of bottoms that were made without labels."""
+    config = federation.config
+    if not config.is_label_free:
+        return {}
+    facts: dict[str, Any] = {"objective": config.label_free.objective}
+    return facts | ({"views": config.label_free.views} if federation.is_blind else {})
+
+
+def _kind(federation: ul.Federation) -> list[str]:
+    """Say how bottoms were made, where that was without labels, and what it means."""
+    config = federation.config
+    if not config.is_label_free:
+        return []
+    from unlabel.party.objective import plan_of
+
+    agreed = ""
+    if plan_of(config).gradients and len(federation.active.embedded) > 1:
+        agreed = " Gradients were sent of how far the parties agree, which no label enters."
+    name = config.label_free.objective
+    if federation.is_blind:
+        return [
+            f"Bottoms: blind, by {name}. The partners took part once; no gradient of a label was "
+            f"sent.{agreed}"
+        ]
+    return [
+        f"Bottoms: tuned, by {name}. They were made without labels, kept so at every party, and "
+        f"then trained with labels: that sent gradients of labels.{agreed}"
+    ]

@@ -12,6 +12,7 @@ from unlabel.errors import UnlabelError
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import RETRAINED
 from unlabel.forget.transaction import PartyStatus, Transaction
+from unlabel.train.assembly import LABEL_FREE
 from unlabel.train.cleared import LabelTable
 from unlabel.train.label_record import LABELS, LabelRecord
 
@@ -65,6 +66,7 @@ def copies(run: Run) -> list[Copy]:
     listed = list(_labels(run))
     for party, stands in parties.items():
         listed += _weights(run, party, stands, newest)
+    listed += _label_free(run)
     for name, why in KEPT.items():
         if (run.folder / name).exists():
             listed.append(Copy(ACTIVE, name, "names and figures of requests", "kept", why))
@@ -73,6 +75,20 @@ def copies(run: Run) -> list[Copy]:
         why = "keys that open the commitments of requests, for certificates; as long as the run"
         listed.append(Copy(ACTIVE, f"{ACTIVE}/secrets", "what requests were about", "kept", why))
     return listed
+
+
+def _label_free(run: Run) -> Iterator[Copy]:
+    """List what was made without labels, which no purge removes."""
+    if not run.config.is_label_free:
+        return
+    why = "no label went into it; as long as the run"
+    for party in run.config.party_names():
+        place = f"{party}/base"
+        if run.is_remote or (run.folder / place).is_dir():
+            yield Copy(party, place, "the bottom that was made without labels", "kept", why)
+    home = f"{ACTIVE}/{LABEL_FREE}"
+    if run.config.bottoms == "blind" and (run.folder / home).is_dir():
+        yield Copy(ACTIVE, home, "embeddings of all rows", "kept", why)
 
 
 def _labels(run: Run) -> Iterator[Copy]:
@@ -84,10 +100,15 @@ def _labels(run: Run) -> Iterator[Copy]:
         purged = record.is_purged()
         yield Copy(ACTIVE, place, what, "cleared" if purged else "left", "" if purged else PURGE)
         if record.buried_people():
-            why = (
-                "which rows were forgotten, so that they stay so, and the parts of rows, which "
+            drawn = (
                 "were drawn by label: who has all other labels and the seed can try out which "
-                "label fits; as long as the run"
+                "label fits"
+            )
+            if run.config.is_label_free:
+                drawn = "follow from ids alone"
+            why = (
+                f"which rows were forgotten, so that they stay so, and the parts of rows, which "
+                f"{drawn}; as long as the run"
             )
             yield Copy(ACTIVE, place, "tombstones, parts of rows", "kept", why)
     yield _table(run, record, names)

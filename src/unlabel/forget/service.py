@@ -20,6 +20,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost
 from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget.exact import execute_exact, plan_exact
+from unlabel.forget.exact_methods import ExactWork
 from unlabel.forget.execute import Execution, execute
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import keep_samples, own_public, plan
@@ -33,6 +34,7 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, Forgotten, RequestFacts
 from unlabel.train.cleared import LabelTable
 from unlabel.train.given import TABLE
+from unlabel.train.parts import known_labels
 from unlabel.train.progress import unfinished
 from unlabel.wire import Rollback
 
@@ -99,6 +101,8 @@ def _stage(run: Run, work: Work, done: Execution, forgotten: Forgotten) -> None:
         conduct=Conduct(
             visibility=result.visibility,
             aim=result.aim,
+            guarantee=work.method.guarantee,
+            replay=work.replay(run.holdings.ids) if isinstance(work, ExactWork) else {},
             settings=result.settings,
             privacy=result.privacy,
             failed=result.failed,
@@ -112,6 +116,9 @@ def _stage(run: Run, work: Work, done: Execution, forgotten: Forgotten) -> None:
     )
     try:
         data = run.holdings.digest()
+        if isinstance(work, ExactWork):  # the new version names no label that is not there
+            left = known_labels(run.holdings.labels, run.labels, forgotten.rows)[1]
+            data = replace(run.holdings, names=left).digest()
         transaction.stage(request, about, forgotten, base=run.version, data=data)
     except BaseException:
         with contextlib.suppress(PartyLost):  # recovery returns all to a version
