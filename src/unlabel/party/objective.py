@@ -18,12 +18,14 @@ from unlabel.registry import Registry
 class Objective(ABC):
     """One way to make a bottom from features alone.
 
-    about   one line for people
-    learns  whether the bottom is trained by pairs of views; else it is fitted once, or is ready
+    about       one line for people
+    learns      whether the bottom is trained by pairs of views; else it is fitted once, or is ready
+    is_tunable  whether the bottom has weights that a training with labels can move afterwards
     """
 
     about: ClassVar[str]
     learns: ClassVar[bool] = False
+    is_tunable: ClassVar[bool] = True
 
     @abstractmethod
     def build(self, party: str, shape: Shape, config: RunConfig) -> nn.Module:
@@ -54,6 +56,11 @@ def plan_of(config: RunConfig) -> Plan:
     if settings.objective not in OBJECTIVES.names():
         raise SettingsError(unknown("label_free.objective", settings.objective, OBJECTIVES.names()))
     objective = OBJECTIVES.get(settings.objective)()
+    if config.bottoms == "tuned" and not objective.is_tunable:
+        raise SettingsError(
+            f"Bottoms of label_free.objective {settings.objective} have no weights that a training "
+            f"with labels could move; take bottoms blind, or label_free.objective contrast."
+        )
     return Plan(objective, objective.learns, objective.learns and settings.across)
 
 

@@ -30,6 +30,7 @@ from unlabel.party import (
     describe,
     own_randomness,
 )
+from unlabel.party.active import PREDICTED_ROWS
 from unlabel.party.label_free import LabelFreePart, load_base
 from unlabel.party.objective import plan_of
 from unlabel.party.passive import Aligning
@@ -66,12 +67,12 @@ def build_passive(
     model = f"{_form(config, name)} on rows of {list(features.shape)}"
     store = CheckpointStore(folder, party=name, model=model) if folder else None
     if config.is_label_free:
-        load_base(bottom, store)
+        load_base(bottom, store, aligned=people is None or bool(people.digest))
     return PassiveParty(
         name,
         bottom,
         width=embedding_width(bottom.module, features.shape),
-        policy=_policy(config, name),
+        policy=served_policy(config, name),
         label_free=label_free_part(config),
         store=store,
         filters=defences_of(config, name),
@@ -83,17 +84,28 @@ def build_passive(
 
 
 def build_active(
-    holdings: Holdings, transport: Transport, place: Place, *, folder: Path | None = None
+    holdings: Holdings,
+    transport: Transport,
+    place: Place,
+    *,
+    folder: Path | None = None,
+    known: Sequence[int] = (),
 ) -> ActiveParty:
-    """Build the active party on top of whatever parties the transport reaches."""
+    """Build the active party on top of whatever parties the transport reaches.
+
+    known  widths of their embeddings, where they are known: nobody is asked then
+    """
     config = holdings.config
-    described = describe(transport)
-    widths, rows = [answer.width for answer in described.values()], len(holdings.labels)
-    for party, answer in described.items():
-        if answer.rows != rows:
-            raise DataError(f"Party '{party}' has {answer.rows} rows for {rows} labels.")
-    most = min(answer.max_rows for answer in described.values())
-    check_batch(config.train.batch, holdings.rows.train, most)
+    widths, rows, most = list(known), len(holdings.labels), PREDICTED_ROWS
+    if not known:
+        described = describe(transport)
+        widths = [answer.width for answer in described.values()]
+        for party, answer in described.items():
+            if answer.rows != rows:
+                raise DataError(f"Party '{party}' has {answer.rows} rows for {rows} labels.")
+        most = min(answer.max_rows for answer in described.values())
+    if config.bottoms != "blind":  # which is not trained together
+        check_batch(config.train.batch, holdings.rows.train, most)
     remembered, last = config.train.remember, len(holdings.names) - 1
     expect("remember", remembered, max(remembered, default=0) <= last, f"labels from 0 to {last}")
     bottom, own_width = None, []
@@ -102,7 +114,7 @@ def build_active(
         bottom = _build_bottom(ACTIVE, features, config, place)
         own_width = [embedding_width(bottom.module, features.shape)]
     every = own_width + widths
-    shared = _Shared(widths, transport, bottom, most, config)
+    shared = _Shared(rows, widths, transport, bottom, most, config)
     if config.bottoms == "blind":
         return build_blind(holdings, every, place, folder, carrier=_carrier(shared, place, folder))
     top, labels = top_of(config.model), len(holdings.names)
@@ -130,6 +142,7 @@ def build_active(
 class _Shared:
     """What reaches the partners, with labels or without."""
 
+    rows: int
     widths: list[int]
     transport: Transport
     bottom: Bottom | None
@@ -165,9 +178,8 @@ def _carrier(shared: _Shared, place: Place, folder: Path | None) -> ActiveParty:
         store = CheckpointStore(home, party=ACTIVE, model=model, mode=OWNER_ONLY)
         if bottom is not None:
             load_base(bottom, store)
-    rows = len(bottom.tables["main"]) if bottom else describe_rows(shared.transport)
     return ActiveParty(
-        labels=torch.full((rows,), UNKNOWN),
+        labels=torch.full((shared.rows,), UNKNOWN),
         top=Learner(Heads(widths), part.optimiser(), stream=stream, place=place),
         monitor=config.monitor,
         store=store,
@@ -234,10 +246,11 @@ def label_free_part(config: RunConfig) -> LabelFreePart | None:
         return None
     plan = plan_of(config)
     settings, seed = config.label_free, config.train.seed
-    return LabelFreePart(settings.objective, settings, plan.learns, plan.gradients, seed)
+    keeps = config.bottoms == "blind"
+    return LabelFreePart(settings.objective, settings, plan.learns, plan.gradients, seed, keeps)
 
 
-def _policy(config: RunConfig, party: str) -> Policy:
+def served_policy(config: RunConfig, party: str) -> Policy:
     """Return a party's policy; one whose bottom never sees a label serves no more than it must."""
     policy = config.policy_of(party)
     if config.bottoms != "blind":
@@ -272,11 +285,6 @@ def assemble(
                 )
         transport = LocalTransport(passives, encoded=encoded)
         return build_active(holdings, transport, place, folder=homes[ACTIVE]), passives
-
-
-def describe_rows(transport: Transport) -> int:
-    """Return how many rows the parties share."""
-    return min(answer.rows for answer in describe(transport).values())
 
 
 class Heads(nn.Module):

@@ -81,6 +81,8 @@ def with_objective(config: RunConfig, layout: Layout | None = None) -> RunConfig
         suits = _suited_to_tables(config)
     else:
         suits = "pretrained" if config.model.text.frozen else SUITED[layout]
+    if suits == "components" and config.bottoms == "tuned":  # which no training can move
+        suits = "contrast"
     return replace(config, label_free=config.label_free.resolved(suits))
 
 

@@ -19,6 +19,7 @@ class PrincipalComponents(Objective):
     """
 
     about = "whitened principal components of a party's columns, fitted in seconds"
+    is_tunable = False
 
     def build(self, party: str, shape: Shape, config: RunConfig) -> nn.Module:
         """Return components, or for the label holder its columns as they are."""

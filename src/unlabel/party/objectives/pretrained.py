@@ -18,7 +18,12 @@ class Pretrained(Objective):
 
     def build(self, party: str, shape: Shape, config: RunConfig) -> nn.Module:
         """Return the encoder; where features were made by one already, there is nothing to add."""
-        name = config.bottom_of(party)
+        name, is_tuned = config.bottom_of(party), config.bottoms == "tuned"
+        if config.model.text.frozen and is_tuned:
+            raise SettingsError(
+                "A frozen encoder of texts has no weights that a training with labels could move; "
+                "take bottoms blind, or leave `model.text.frozen` out."
+            )
         if config.model.text.frozen:
             return nn.Flatten()
         if ":" not in name:
@@ -27,4 +32,4 @@ class Pretrained(Objective):
                 f"your own as module:function, or take label_free.objective contrast."
             )
         module = build_bottom(name, shape, config.code, config.model.text, trained=False)
-        return module.requires_grad_(False)
+        return module if is_tuned else module.requires_grad_(False)
