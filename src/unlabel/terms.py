@@ -9,15 +9,17 @@ the report, in the certificate and in the docs.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 Visibility = Literal["hidden", "open"]
 Depth = Literal["answers", "top", "bottoms"]
-Guarantee = Literal["measured"]
+Guarantee = Literal["exact", "measured"]
 
 VISIBILITIES: tuple[Visibility, ...] = get_args(Visibility)
 #: From the shallowest to the deepest; each includes those before it.
 DEPTHS: tuple[Depth, ...] = get_args(Depth)
+GUARANTEES: tuple[Guarantee, ...] = get_args(Guarantee)
 
 VISIBILITY_MEANS: dict[Visibility, str] = {
     "hidden": "nothing a partner sees depends on what was forgotten, beyond a stated bound",
@@ -30,7 +32,11 @@ DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
     "top": "our tests find it no more in the label holder's own model",
     "bottoms": "our tests find it no more in any partner's model",
 }
+#: The deepest depth, where it holds by construction.
+EXACT_DEPTH = "no party's model has anything from these labels, by construction and not by tests"
 GUARANTEE_MEANS: dict[Guarantee, str] = {
+    "exact": "the same weights as a training that never had the label, in the same environment bit "
+    "for bit, by construction; can be replayed",
     "measured": "judged by an audit, not proved; beside retrained models where there are any",
 }
 
@@ -43,11 +49,17 @@ def describe(
     depth, guarantee  None where there was no audit
     """
     unaudited = ("not known", "no audit of this request was made")
+    means = "" if depth is None else depth_means(depth, guarantee)
     return (
         ("visibility", visibility, VISIBILITY_MEANS[visibility]),
-        ("depth", *(unaudited if depth is None else (depth, DEPTH_MEANS[depth]))),
+        ("depth", *(unaudited if depth is None else (depth, means))),
         ("guarantee", *(unaudited if not guarantee else (guarantee, GUARANTEE_MEANS[guarantee]))),
     )
+
+
+def depth_means(depth: Depth | Literal["none"], guarantee: Guarantee | None) -> str:
+    """Return what a depth means, by how it is known."""
+    return EXACT_DEPTH if guarantee == "exact" else DEPTH_MEANS[depth]
 
 
 # What the report and the certificate say of a depth, in whole sentences. `none` is where not even
@@ -125,6 +137,53 @@ OWN_NOT_MEANT = {
         NOT_MEANT["top"][1],
     ),
 }
+
+@dataclass(frozen=True)
+class Construction:
+    """How a request was made exact: what its words depend on.
+
+    restart  all models were trained anew; else the label holder's top was fitted anew
+    by_word  gradients of the label holder made the partners' bottoms: that no label was in them is
+             its word
+    holds    whether the evidence for it does
+    signed   whether every party signed for its bottom
+    """
+
+    restart: bool = False
+    by_word: bool = False
+    holds: bool = True
+    signed: bool = True
+
+
+# The same where a request is exact by construction. Weights are compared, not the words "as good
+# as": what is claimed is equality in one environment, and what is not covered is named.
+
+EXACT_HEADLINE = "Forgotten exactly, by construction"
+EXACT_FAILED = "Not shown to be forgotten"
+EXACT_MEANING = {
+    False: "The label holder's top model was fitted anew, without these labels, to embeddings of "
+    "bottom models that were made without any label. In the same environment its weights are, bit "
+    "for bit, those of a training that never had these labels; `unlabel verify --replay` computes "
+    "them again.",
+    True: "All models were trained anew, without these labels, from bottom models that were made "
+    "without any label. In the same environment their weights are, bit for bit, those of a "
+    "training that never had these labels; `unlabel verify --replay` computes them again.",
+}
+EXACT_FAILED_MEANING = (
+    "The request was to be exact by construction, but the evidence for that does not hold, so "
+    "nothing is claimed: the findings say which of it."
+)
+BY_WORD = (
+    "The partners' bottom models are label-free by the label holder's word, replayable: gradients "
+    "that the label holder sent helped to make them, each partner attests the digest of those it "
+    "received, and cannot tell what they are of."
+)
+EXACT_NOT_MEANT = (
+    "It does not cover labels that people used by hand, such as to choose settings.",
+    "It does not cover the features: they stay, and may still predict any label, as features do.",
+    "It does not cover copies of predictions that were already given out.",
+    "In another environment the same computation may give other bits.",
+)
 #: Holds at every depth.
 NEVER_MEANT = "It says nothing about copies that anybody made outside this federation."
 
@@ -140,6 +199,11 @@ CARRIED_OUT: dict[Visibility, str] = {
 # delete the label: that word is for files that a party attests it removed.
 
 NOT_AUDITED = "No audit of this request was made, so nothing is stated about how deep it went."
+#: Of an exact request that a certificate states no depth of.
+NOT_ATTESTED = (
+    "The request is exact by its method, but not every party signed for the bottom model that it "
+    "made without labels, so nothing is stated about how deep it went."
+)
 PEOPLE_NOT_AUDITED = (
     "This request was about the labels of people. There is no audit of such requests, so nothing "
     "is stated about how deep it went."
@@ -166,6 +230,19 @@ CHANGED_BY_NOISE = (
     "The model was changed, not deleted: the label holder's top model, and where the request was "
     "sent with noise the bottom models too."
 )
+#: CHANGED and LEFT of an exact request, by whether all models were trained anew.
+EXACT_CHANGED = {
+    False: "The label holder's top model was replaced by one that was fitted anew without these "
+    "labels. No partner's model was changed: none ever saw a label, so there was nothing in it to "
+    "forget.",
+    True: "All models were replaced by ones that were trained anew without these labels, from "
+    "bottom models that were made without any label.",
+}
+EXACT_LEFT = (
+    "In the models: nothing that comes from these labels, by construction. The features may still "
+    "predict them, as features do."
+)
+EXACT_UNKNOWN = "In the models: not known, since the evidence for an exact request does not hold."
 #: CHANGED and what is left in the models, while a request is not in force.
 NOT_CHANGED = {
     "staged": "Nothing yet: the new model is not in use. With a commit:",
@@ -213,6 +290,7 @@ def effects(
     noise: bool = False,
     state: str = "committed",
     purges: Mapping[str, str | None] | None = None,
+    exact: Construction | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Return what a request deleted, changed and left where: sentences, by their heading.
 
@@ -221,6 +299,7 @@ def effects(
     noise   whether a hidden request was sent with noise, or may have been
     state   staged, committed or rolled-back
     purges  party -> when it attests a purge, or None; empty where that is not known
+    exact   how it was made exact, None where it was not
     """
     removed = ", ".join(party for party, at in (purges or {}).items() if at)
     kept = ", ".join(party for party, at in (purges or {}).items() if not at)
@@ -231,6 +310,9 @@ def effects(
     before = (NOT_CHANGED[state],) if state in NOT_CHANGED else ()
     before_left = (NOT_CHANGED_LEFT[state],) if state in NOT_CHANGED_LEFT else ()
     left = LEFT_OF_PEOPLE if people else LEFT[depth]
+    if exact is not None:
+        changed = EXACT_CHANGED[exact.restart]
+        left = EXACT_LEFT if exact.holds and exact.signed else EXACT_UNKNOWN
     after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
     return {
         "Deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),

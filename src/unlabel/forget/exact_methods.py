@@ -9,13 +9,15 @@ restart  of a tuned run: all parties return to the bottoms that were made withou
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from unlabel.config import RunConfig
 from unlabel.data import Rows
+from unlabel.data.dataset import Array
 from unlabel.defend.accountant import Account
 from unlabel.errors import ForgetError
 from unlabel.forget.method import Disclosure, Method
@@ -26,6 +28,7 @@ from unlabel.train import batch_count, batches
 from unlabel.train.assembly import training_loss
 from unlabel.train.epochs import epochs_of
 from unlabel.train.parts import known_labels
+from unlabel.train.replay import commitment
 from unlabel.train.top_fit import fit_blind
 
 
@@ -42,6 +45,12 @@ class ExactWork(Work):
     rows: Rows
     config: RunConfig
 
+    def replay(self, ids: Array) -> dict[str, Any]:
+        """Return what the outcome is a function of: what stays, recipe, bottoms, environment."""
+        active = self.active
+        labels, names = known_labels(active.labels.cpu(), active.names, self.erased)
+        return commitment(active, self.config, ids, labels, names, self.rows)
+
     def transform_bottoms(self) -> None:
         """Have all bottoms begin again; the top has begun anew already."""
         self.transform_weights("begin", top=False)
@@ -49,13 +58,11 @@ class ExactWork(Work):
 
 @dataclass(frozen=True)
 class Exact(Method):
-    """A method whose outcome is that of a training without the labels, by construction.
-
-    guarantee  the word for it
-    """
+    """A method whose outcome is that of a training without the labels, by construction."""
 
     needs = "retained"
     aim = "bottoms"
+    guarantee = "exact"
 
     def run(self, work: Work) -> None:
         """Begin anew with what stays."""
@@ -65,7 +72,7 @@ class Exact(Method):
         labels, names = known_labels(active.labels.cpu(), active.names, work.erased)
         expect_two(labels[work.rows.train], names)
         active.top.begin_anew(names)
-        with _relabelled(active, labels, names):
+        with relabelled(active, labels, names):
             self.learn(work)
 
     def learn(self, work: ExactWork) -> None:
@@ -127,8 +134,13 @@ EXACT: dict[str, type[Exact]] = {"blind": Refit, "tuned": Restart}
 EXACT_NAMES = {"blind": "refit", "tuned": "restart"}
 
 
+def is_exact(note: Mapping[str, Any]) -> bool:
+    """Return whether a line of the active party's ledger is of an exact request."""
+    return note.get("method") in EXACT_NAMES.values()
+
+
 @contextlib.contextmanager
-def _relabelled(active: ActiveParty, labels: Tensor, names: Sequence[str]) -> Iterator[None]:
+def relabelled(active: ActiveParty, labels: Tensor, names: Sequence[str]) -> Iterator[None]:
     """Let a party know other labels inside the block: those of a run that never had the others."""
     before = active.labels, active.names, active.training_loss
     active.labels, active.names = labels.to(active.device), tuple(names)

@@ -11,7 +11,7 @@ from unlabel.defend.accountant import Account
 from unlabel.errors import ForgetError, SettingsError, why
 from unlabel.forget.work import Work
 from unlabel.registry import Registry
-from unlabel.terms import Depth, Visibility
+from unlabel.terms import Depth, Guarantee, Visibility
 
 #: Which data a method must be given: a few public samples, all of them, training rows of the
 #: forgotten labels, those of the others, both, or none.
@@ -127,6 +127,11 @@ class Method(ABC):
     def aim(self) -> Depth:
         """The depth it aims at; how deep it went is for an audit to say."""
         return "top"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """How it is known what a request came to: by an audit, unless the outcome is exact."""
+        return "measured"
 
     @property
     def is_silent(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any
 
 from unlabel import compat
 from unlabel.party.checkpoint import staged_facts
-from unlabel.terms import Depth, Visibility
+from unlabel.terms import Depth, Guarantee, Visibility
 from unlabel.train.progress import Progress
 
 STILL_KNOWN = (
@@ -54,6 +54,8 @@ class Conduct:
 
     visibility        whether the partners can tell what was forgotten
     aim               the depth that the method aims at; what it reached is for an audit to say
+    guarantee         exact where the outcome is, by construction, that of a training without it
+    replay            what an exact outcome can be computed again from (`train/replay.py`)
     settings          of the method
     privacy           the accountant's figures, None where nothing is proved
     failed            why the outcome is no use, empty where it is
@@ -66,6 +68,8 @@ class Conduct:
 
     visibility: Visibility = "open"
     aim: Depth = "top"
+    guarantee: Guarantee = "measured"
+    replay: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     privacy: Mapping[str, Any] | None = None
     failed: str = ""

@@ -150,6 +150,17 @@ class LabelRecord:
         codes = [numbers.get(text, UNKNOWN) for text in texts]
         return torch.from_numpy(np.where(same, codes, UNKNOWN))
 
+    def places_of(self, ids: Array) -> Array:
+        """Return where the rows of this run stand in a list of ids, which may hold more."""
+        places = {row.tobytes(): at for at, row in enumerate(_people(self.secret, ids, self.align))}
+        lost = sum(row.tobytes() not in places for row in self.people)
+        if lost:
+            raise RunError(
+                f"{lost} rows of the run are missing in its table now; {_UPDATE}",
+                code="rows-changed",
+            )
+        return np.array([places[row.tobytes()] for row in self.people], dtype=np.int64)
+
     def buried_people(self) -> set[bytes]:
         """Return whose labels were forgotten, in this run's own names for people."""
         rows = (*self.people[self.tombstones > 0], *self.elsewhere)
