@@ -168,10 +168,24 @@ class Federation:
     def _take_embeddings(self) -> None:
         """Have a blind run's active party work with the embeddings that it keeps."""
         kept = read_kept(self.folder / ACTIVE / LABEL_FREE) if self.is_blind else {}
-        if kept:
+        if self.is_blind:
             device = self.active.device
-            parts = [kept[name].to(device, torch.float32) for name in self.active.embedded]
-            self.active.local_embeddings = {"main": parts}
+            parts = [kept[name].to(device, torch.float32) for name in self.active.embedded if kept]
+            self.active.local_embeddings = {"main": parts} if parts else {}
+
+    def drop_embeddings(self, party: str) -> None:
+        """Delete the kept embeddings of a blind run, as a party demands.
+
+        New people are still predicted. Requests and figures of the run's own rows need them:
+        `train` asks for them again, where every party allows it, and nothing else is trained.
+        """
+        if self.bottoms is None or not self.is_blind or self.bottoms.base is None:
+            raise SettingsError("No embeddings are kept here; only a trained blind run keeps any.")
+        if party not in self.active.embedded or party == ACTIVE:
+            others = [name for name in self.active.embedded if name != ACTIVE]
+            raise SettingsError(unknown("party", party, others))
+        self.bottoms.drop([party])
+        self._take_embeddings()
 
     @property
     def is_blind(self) -> bool:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from unlabel.config import MonitorSettings
 from unlabel.data import ACTIVE
-from unlabel.errors import NOT_FINITE, ModelError, TrainingDiverged, WireError
+from unlabel.errors import NOT_FINITE, CheckpointError, ModelError, TrainingDiverged, WireError
 from unlabel.models import embedding_width
 from unlabel.models.tops import MUTED, last_layer
 from unlabel.party.bottom import SYNTHETIC, Bottom
@@ -40,6 +40,12 @@ from unlabel.wire import (
 
 #: Rows that are predicted at a time, where every party serves so many.
 PREDICTED_ROWS = 1024
+
+#: What is said of a blind run whose embeddings were asked for never, or not since they were dropped.
+NOT_HERE = (
+    "No embeddings are kept here: none were asked for yet, or a party does not allow it any more; "
+    "train, which asks for them where every party's policy allows that (`policy.kept_embeddings`)."
+)
 
 #: A loss of the embeddings of some rows, one tensor a party with the active party's first. It may
 #: do with them what it likes under autograd: each party gets the exact gradient for its own rows.
@@ -296,6 +302,8 @@ class ActiveParty:
             parts = [part[rows] for part in self.local_embeddings[table]]
             first = 1 if self.embedded[0] == ACTIVE else 0
             return parts[:first], dict(zip(self.embedded[first:], parts[first:], strict=True))
+        if self.sources:
+            raise CheckpointError(NOT_HERE)
         local = []
         if self.bottom is not None:
             local = [self.bottom.embed(rows, table=table, mode=mode, step=step)]

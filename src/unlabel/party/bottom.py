@@ -166,15 +166,19 @@ class Bottom(Learner):
 
         views  what two views of a row are held together by
         flip   whether views of images are mirrored
+
+        It begins with the weights of the beginning: what an interrupted one has moved is undone.
         """
+        self.transform_weights("begin")
         self._fit(rows)
+        self.is_label_free = True
         self._seen, self._flip = rows, flip
         self.own_contrast = views
         self.use_optimiser(settings, steps)
 
     def freeze(self) -> None:
         """Keep scaling and fitted parts for good, and begin every training with these weights."""
-        self.is_frozen, self.own_contrast = True, None
+        self.is_frozen, self.is_label_free, self.own_contrast = True, False, None
         self.end_request()
         self.begin_here()
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from unlabel._version import __version__
 from unlabel.config import LabelFreeSettings, OptimiserSettings
 from unlabel.errors import CheckpointError, PartyRefused
+from unlabel.files import sha256
 from unlabel.party.bottom import Bottom, OwnContrast
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger
@@ -54,6 +55,11 @@ WHOLE_BATCH = 1024
 WARMUP = 0.1
 #: What a ledger and an attestation call the making of a bottom, in place of a request.
 BASE_REQUEST = "base"
+NOT_KEPT = (
+    "the embeddings of its rows may not be kept (`policy.kept_embeddings`); have its operator "
+    "allow that, or agree on tuned or supervised bottoms, which keep none."
+)
+FOR_GOOD = "its bottom is kept for good already, and was made on other rows or in other steps."
 
 
 @dataclass
@@ -104,7 +110,9 @@ class LabelFreePart:
     learns     whether the bottom is trained by pairs of views
     gradients  whether gradients of the label holder may move it
     seed       of the party's own draws
+    keeps      whether the label holder is to keep the embeddings of all rows
     received   which gradients reached it
+    begun      digest of the rows and steps that were announced, empty before that
     """
 
     name: str
@@ -112,7 +120,9 @@ class LabelFreePart:
     learns: bool
     gradients: bool
     seed: int
+    keeps: bool = False
     received: GradientRecord = field(default_factory=GradientRecord)
+    begun: str = ""
 
     def optimiser(self, rows: int = WHOLE_BATCH) -> OptimiserSettings:
         """Return how a bottom moves that is trained on so many rows."""
@@ -142,12 +152,15 @@ def keep_base(bottom: Bottom, store: CheckpointStore, facts: dict[str, Any]) -> 
     return digest
 
 
-def load_base(bottom: Bottom, store: CheckpointStore | None) -> None:
-    """Begin with the bottom that is kept for good, where there is one."""
+def load_base(bottom: Bottom, store: CheckpointStore | None, *, aligned: bool = True) -> None:
+    """Begin with the bottom that is kept for good, where there is one.
+
+    aligned  whether the rows are those that all parties share; else an alignment looks at them
+    """
     if store is None or ONLY not in store.base.versions():
         return
     facts = store.base.restore(ONLY, bottom.load_state)
-    if facts["features"] != bottom.features_digest():
+    if aligned and facts["features"] != bottom.features_digest():
         raise CheckpointError(
             f"The features of party '{store.party}' have changed since its bottom was made."
         )
@@ -162,11 +175,18 @@ def _part(party: PassiveParty) -> LabelFreePart:
 
 @handles(BeginLabelFree)
 def begin_label_free(party: PassiveParty, message: BeginLabelFree) -> Message:
-    """Fit scaling and model to the rows."""
+    """Fit scaling and model to the rows; where that led to a bottom already, nothing happens."""
     part = _part(party)
-    require(not party.bottom.is_frozen, "its bottom is kept for good already.")
+    require(not part.keeps or party.guard.policy.kept_embeddings, NOT_KEPT, "policy")
     require(message.steps >= 0, "a training cannot have fewer than 0 steps.")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
+    announced = f"{message.steps} ".encode() + rows.cpu().numpy().tobytes()
+    part.begun = sha256(announced)
+    if party.bottom.is_frozen:
+        # The label holder did not learn that it was kept: others were lost while it was.
+        known = party.required_store().base.facts(ONLY)
+        require(known.get("begun") == part.begun, FOR_GOOD)
+        return Done(message.step)
     party.guard.flush_checks()
     with refusing_failures(party, "cannot be made without labels"):
         part.begin(party.name, party.bottom, party.width, rows, message.steps)
@@ -180,7 +200,7 @@ def contrast_alone(party: PassiveParty, message: ContrastAlone) -> Message:
     """Pass over the rows once, by the party's own views."""
     part = _part(party)
     learning = part.learns and party.bottom.own_contrast is not None
-    require(learning, "it does not learn by views now.")
+    require(learning, "it does not learn by views now, or no more.")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
     with refusing_failures(party, "cannot learn"):
         party.bottom.contrast_alone(rows, part.settings.batch, message.step)
@@ -193,33 +213,41 @@ def freeze(party: PassiveParty, message: Freeze) -> Message:
     """Keep the bottom for good; where that was done already, nothing happens."""
     part, store = _part(party), party.required_store()
     party.guard.flush_checks()
-    allowed = message.kept == "no" or party.guard.policy.kept_embeddings
-    reason = "the embeddings of its rows may not be kept (`policy.kept_embeddings`)."
-    require(allowed, reason, "policy")
+    require(message.kept == "no" or party.guard.policy.kept_embeddings, NOT_KEPT, "policy")
     if not party.bottom.is_frozen:
-        require(party.bottom.scaling is not None, "it has not begun without labels yet.")
+        require(party.bottom.is_label_free, "it has not begun without labels yet.")
         require(party.bottom.is_finite(), DIVERGED, "not-finite")
-        received = part.received.facts()
-        facts = {"objective": part.name, "kept_embeddings": message.kept == "yes", **received}
-        digest = keep_base(party.bottom, store, facts)
-        if party.ledger is not None:
-            party.ledger.append("freeze", BASE_REQUEST, {**facts, "weights": digest})
-        party.flush_transcript()
-    return Saved(message.step, store.base.digest(ONLY))
+        kept = {"kept_embeddings": message.kept == "yes", "begun": part.begun}
+        keep_base(party.bottom, store, {"objective": part.name, **kept, **part.received.facts()})
+    digest = store.base.digest(ONLY)
+    if party.ledger is not None:
+        # Also where a crash came between the files and this line; a second one is not written.
+        facts = store.base.facts(ONLY)
+        noted = ("objective", "kept_embeddings", "gradients", "gradients_digest")
+        note = {name: facts[name] for name in noted}
+        party.ledger.append("freeze", BASE_REQUEST, {**note, "weights": digest})
+    party.flush_transcript()
+    return Saved(message.step, digest)
 
 
 @handles(AttestBase)
 def attest_base(party: PassiveParty, message: AttestBase) -> Message:
     """Sign what the party's own files say of the bottom that it keeps for good."""
     store = party.required_store()
-    part = canonical(base_attestation(store, Ledger(store.home)))
+    allowed = party.guard.policy.kept_embeddings
+    part = canonical(base_attestation(store, Ledger(store.home), allowed=allowed))
     require(len(part) <= MAX_TEXT, "its name is too long for an attestation.")
     signer = Signer(store.home)
     return Attestation(message.step, part.decode(), signer.public, signer.sign(part))
 
 
-def base_attestation(store: CheckpointStore, ledger: Ledger) -> dict[str, Any]:
-    """Return what a party's files say of the bottom it made without labels."""
+def base_attestation(
+    store: CheckpointStore, ledger: Ledger, *, allowed: bool = True
+) -> dict[str, Any]:
+    """Return what a party's files say of the bottom it made without labels.
+
+    allowed  whether its policy lets embeddings of its rows be kept now
+    """
     if ONLY not in store.base.versions():
         raise CheckpointError("it keeps no bottom for good.", code="wrong-request")
     facts = store.base.facts(ONLY)
@@ -230,7 +258,7 @@ def base_attestation(store: CheckpointStore, ledger: Ledger) -> dict[str, Any]:
         "objective": facts["objective"],
         "weights": store.base.digest(ONLY),
         "features": facts["features"],
-        "kept_embeddings": facts["kept_embeddings"],
+        "kept_embeddings": bool(facts["kept_embeddings"]) and allowed,
         "gradients": facts["gradients"],
         "gradients_digest": facts["gradients_digest"],
         "ledger": entries[-1].hash if entries else "",

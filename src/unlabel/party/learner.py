@@ -49,6 +49,8 @@ class Learner:
             self.module = self.module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.place = place
         self.steps = 0
+        #: Whether it is being made without labels: a return to a version goes on with that.
+        self.is_label_free = False
         # Parts that their owner froze stay frozen.
         self._frozen = [part for part in module.modules() if module.training and not part.training]
         self._training = settings

@@ -33,6 +33,8 @@ from unlabel.wire import (
 
 log = logging.getLogger("unlabel.party")
 
+#: What is noted with a version of a bottom that is being made without labels, and with no other.
+RECEIVED = "gradients"
 #: Tables whose rows may move the weights.
 TRAINABLE = ("main", "public", SYNTHETIC)
 
@@ -168,9 +170,12 @@ def restore(party: PassiveParty, message: Restore) -> Message:
     same_features = store.facts(version).get("features") == party.bottom.features_digest()
     changed = f"its features have changed since version {version} was saved."
     require(same_features, changed, "checkpoint")
-    if party.bottom.own_contrast is None:
-        party.bottom.end_request()
-    facts = store.restore(version, party.bottom.load_state)
+    facts = store.facts(version)
+    # One of the making of a bottom that is kept for good since: only its answer was lost.
+    if not party.bottom.is_frozen or RECEIVED not in facts:
+        if not party.bottom.is_label_free:
+            party.bottom.end_request()
+        store.restore(version, party.bottom.load_state)
     if party.label_free is not None and not party.bottom.is_frozen:
         party.label_free.received.load(facts)
     try:

@@ -125,7 +125,8 @@ class Versions:
     def _load(self, tensors: dict[str, Tensor]) -> None:
         for half, learner in self._active.learners().items():
             prefix = f"{half}/"
-            learner.end_request()
+            if not learner.is_label_free:
+                learner.end_request()
             learner.load_state(
                 {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
             )

@@ -16,11 +16,12 @@ partner sees can depend on one.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ from torch import Tensor
 
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE, Rows
-from unlabel.errors import CheckpointError, RunError, SettingsError, WireError
-from unlabel.files import OWNER_ONLY, sha256, write_atomically
+from unlabel.errors import CheckpointError, PartyRefused, RunError, SettingsError, WireError
+from unlabel.files import OWNER_ONLY, sha256, write_atomically, writing
 from unlabel.models.contrast import agreement
 from unlabel.party import ActiveParty, own_randomness
 from unlabel.party.label_free import keep_base
@@ -46,6 +47,7 @@ from unlabel.wire import (
     BeginLabelFree,
     ContrastAlone,
     Freeze,
+    Message,
     Saved,
 )
 
@@ -53,6 +55,9 @@ BASE, EMBEDDINGS, VIEWS = "base.json", "embeddings.safetensors", "views.safetens
 _FORM = "unlabel base 1"
 #: Share of the memory that is free which kept embeddings may take.
 MOST_MEMORY = 0.5
+#: Rows of one request to learn by own views: a party answers within the time that calls may take,
+#: and one that is lost is missed soon.
+ONE_REQUEST = 4096
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ class Base:
     weights       SHA-256 of every party's frozen bottom
     files         SHA-256 of the files of kept embeddings, by name; none before they were asked for
     attestations  what each party signed, by name: `part`, `key` and `signature`
+    widths        of every party's embeddings; none before they were asked for
+    withdrawn     parties that do not allow their embeddings to be kept any more
     """
 
     objective: str
@@ -71,6 +78,13 @@ class Base:
     weights: Mapping[str, str]
     files: Mapping[str, str] = field(default_factory=dict)
     attestations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    widths: Mapping[str, int] = field(default_factory=dict)
+    withdrawn: Sequence[str] = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether a blind run needs no partner any more, but for people who are new."""
+        return bool(self.widths) and bool(self.attestations)
 
     @classmethod
     def read(cls, home: Path) -> Base | None:
@@ -127,12 +141,16 @@ class LabelFreeBottoms:
         # All rows but those to test on, labelled or not.
         rows = torch.cat((self.rows.train, self.rows.validation)).sort().values
         rows = rows.to(carrier.device)
-        size = min(settings.batch, len(rows), carrier.most_rows)
+        size = min(settings.batch, len(rows))
+        if self._is_together:
+            size = min(size, carrier.most_rows)
         steps = settings.epochs * batch_count(rows, size) if self.plan.learns else 0
-        with own_randomness(carrier.device):
-            self._begin(rows, steps)
-            if self.plan.learns:
-                self._learn(rows, size, watch)
+        # Its own bottom is kept after all others: then there is nothing to be learned any more.
+        if carrier.bottom is None or not carrier.bottom.is_frozen:
+            with own_randomness(carrier.device):
+                self._begin(rows, steps)
+                if self.plan.learns:
+                    self._learn(rows, size, watch)
         answers = carrier.transport.ask(
             Freeze(0, "yes" if self.config.bottoms == "blind" else "no")
         )
@@ -147,13 +165,22 @@ class LabelFreeBottoms:
         base.write(self.home)
         return base
 
+    @property
+    def _is_together(self) -> bool:
+        """Whether the parties learn to agree, step by step, or each alone."""
+        return self.plan.gradients and len(self.carrier.embedded) > 1
+
     def _begin(self, rows: Tensor, steps: int) -> None:
+        """Have all begin; what an interrupted making has moved is undone by it."""
         carrier, part = self.carrier, label_free_part(self.config)
         assert part is not None
+        carrier.top.transform_weights("begin")
         carrier.top.use_optimiser(part.optimiser(len(rows)), steps)
-        if carrier.bottom is not None and not carrier.bottom.is_frozen:
+        carrier.top.is_label_free = True
+        if carrier.bottom is not None:
             part.begin(ACTIVE, carrier.bottom, self._widths()[0], rows, steps)
-        carrier.transport.ask(BeginLabelFree(0, rows, steps))
+        with _explained():
+            carrier.transport.ask(BeginLabelFree(0, rows, steps))
         carrier.monitor.restart()
 
     def _learn(self, rows: Tensor, size: int, watch: Watch) -> None:
@@ -165,18 +192,19 @@ class LabelFreeBottoms:
             common = versions.common()
             if common:
                 done = int(versions.restore(common[-1])["label_free_epochs"])
-        together = self.plan.gradients and len(carrier.embedded) > 1
         for epoch in range(done, settings.epochs):
             planned = list(batches(rows, size, seed=self.config.train.seed, epoch=-1 - epoch))
             note = ""
-            if together:
+            if self._is_together:
                 loss = torch.zeros((), device=carrier.device)
                 for step, batch in enumerate(planned, epoch * an_epoch):
                     loss = carrier.move(batch, step, self._agreement, mode="pair")
                 note = f"agreement {loss.item():.3f}"
             else:
                 order, first = torch.cat(planned), epoch * an_epoch
-                carrier.transport.ask(ContrastAlone(first, order))
+                several = max(1, ONE_REQUEST // size)
+                for number, piece in enumerate(order.split(several * size)):
+                    carrier.transport.ask(ContrastAlone(first + number * several, piece))
                 if carrier.bottom is not None:
                     carrier.bottom.contrast_alone(order, size, first)
             watch(epoch + 1, settings.epochs, f"bottoms without labels {note}".rstrip())
@@ -222,10 +250,14 @@ class LabelFreeBottoms:
         assert base is not None
         if EMBEDDINGS in base.files:
             return base
+        if base.withdrawn:  # which its policy may have changed since; it refuses where it has not
+            self.carrier.transport.ask(Freeze(0, "yes"))
         carrier, views = self.carrier, self.config.label_free.views
         every = torch.arange(len(carrier.labels), device=carrier.device)
         watch(0, views + 1, "embedding all rows")
-        files = {EMBEDDINGS: self._keep(EMBEDDINGS, carrier.embeddings(every))}
+        parts = carrier.embeddings(every)
+        widths = {p: e.shape[1] for p, e in zip(carrier.embedded, parts, strict=True)}
+        files = {EMBEDDINGS: self._keep(EMBEDDINGS, parts)}
         if views:
             rows = self.rows.train.to(carrier.device)
             sets = []
@@ -234,9 +266,42 @@ class LabelFreeBottoms:
                 sets.append(carrier.embeddings(rows, mode="view", first=first))
                 watch(number + 2, views + 1, "embedding views")
             files[VIEWS] = self._keep(VIEWS, [torch.stack(e) for e in zip(*sets, strict=True)])
-        kept = Base(base.objective, base.settings, base.weights, files, base.attestations)
+        kept = replace(base, files=files, widths=widths, withdrawn=())
         kept.write(self.home)
         return kept
+
+    def drop(self, parties: Sequence[str]) -> None:
+        """Delete kept embeddings, since parties do not allow them any more.
+
+        Nothing can be done with those of the others alone, so all go; `embed` asks for all again.
+        """
+        base = self.base
+        assert base is not None
+        left = sorted({*base.withdrawn, *parties})
+        replace(base, files={}, withdrawn=left).write(self.home)
+        for name in (EMBEDDINGS, VIEWS):
+            with writing(self.home / name):
+                (self.home / name).unlink(missing_ok=True)
+
+    def meet(self, parties: Sequence[str]) -> tuple[str, ...]:
+        """Hold the bottoms that parties have now against those that were frozen.
+
+        Return who does not allow embeddings to be kept any more.
+        """
+        base = self.base
+        assert base is not None
+        withdrawn = []
+        answers = self.carrier.transport.tell({party: AttestBase(0) for party in parties})
+        for party, answer in answers.items():
+            stated = _statement(party, answer)
+            if stated.get("weights") != base.weights.get(party):
+                raise CheckpointError(
+                    f"Party '{party}' has another bottom than the one that this run was made with; "
+                    f"have its folder restored from a backup, or train anew."
+                )
+            if not stated.get("kept_embeddings"):
+                withdrawn.append(party)
+        return tuple(withdrawn)
 
     def _keep(self, name: str, parts: Sequence[Tensor]) -> str:
         named = dict(zip(self.carrier.embedded, (p.cpu().contiguous() for p in parts), strict=True))
@@ -256,13 +321,38 @@ class LabelFreeBottoms:
             return base
         signed = {}
         for party, answer in self.carrier.transport.ask(AttestBase(0)).items():
-            if not isinstance(answer, Attestation):
-                raise WireError(f"Party '{party}' did not sign for its bottom.")
+            _statement(party, answer)
+            assert isinstance(answer, Attestation)
             part, key, signature = answer.part, answer.key, answer.signature
             signed[party] = {"part": part, "key": key, "signature": signature}
-        whole = Base(base.objective, base.settings, base.weights, base.files, signed)
+        whole = replace(base, attestations=signed)
         whole.write(self.home)
         return whole
+
+
+def _statement(party: str, answer: Message) -> dict[str, Any]:
+    """Return what a party states of its bottom."""
+    try:
+        if isinstance(answer, Attestation):
+            return dict(json.loads(answer.part))
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise WireError(f"Party '{party}' did not sign for its bottom.")
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Say what to do about a party that does not make its bottom without labels."""
+    try:
+        yield
+    except PartyRefused as error:
+        if error.code != "policy":
+            raise
+        raise PartyRefused(
+            f"{error} Without it no bottom can be made without labels, and none was; ask its "
+            f"operator for another policy, or agree on `bottoms: supervised`.",
+            error.code,
+        ) from error
 
 
 def read_kept(home: Path, name: str = EMBEDDINGS) -> dict[str, Tensor]:
