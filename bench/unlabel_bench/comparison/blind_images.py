@@ -97,7 +97,7 @@ class BlindImagesSettings(Recipe):
                 across=self.across,
                 views=self.views if kind == "blind" else 0,
             ),
-            fit=FitSettings(epochs=self.fit_epochs, lr=self.fit_lr),
+            fit=FitSettings(epochs=self.fit_epochs, batch=1024, lr=self.fit_lr),
         )
 
 

@@ -61,6 +61,20 @@ class LabelFreeSettings:
         return replace(self, objective=suited) if self.objective == AUTO else self
 
 
+def suited_to_tables(bottoms: BottomsKind, *, texts: bool, frozen: bool) -> str:
+    """Return the objective that suits the parties' own tables.
+
+    texts   whether a party has a column of texts
+    frozen  whether texts are read by a frozen encoder
+
+    >>> suited_to_tables("blind", texts=False, frozen=False)
+    'components'
+    """
+    if texts:
+        return "pretrained" if frozen else "contrast"
+    return "contrast" if bottoms == "tuned" else "components"  # which no training can move
+
+
 @dataclass(frozen=True)
 class FitSettings:
     """How the top of a blind run is fitted to embeddings, by AdamW along a cosine.
@@ -72,7 +86,7 @@ class FitSettings:
     """
 
     epochs: int | Literal["auto"] = AUTO
-    batch: int = 1024
+    batch: int = 256
     lr: float = 5e-3
     weight_decay: float = 1e-2
 
