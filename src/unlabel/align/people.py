@@ -174,7 +174,7 @@ def _expect_free(
     require(party.open_request is None, f"a request is open; {END_FIRST}", "request-open")
     if party.store is None:
         return
-    stores = (party.store, party.store.staged)
+    stores = (party.store, party.store.staged, party.store.base)
     versions = [(version, store) for store in stores for version in store.versions()]
     if not versions:
         return

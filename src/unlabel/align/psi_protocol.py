@@ -85,15 +85,37 @@ def align(
     return alignment
 
 
+def known_alignment(
+    ids: Sequence[str] | Array,
+    settings: AlignSettings,
+    *,
+    folder: Path | None,
+    column: str = "id",
+) -> Alignment | None:
+    """Return the alignment that the active party keeps, unless its ids have changed since.
+
+    Nobody is asked whether the others still have it.
+    """
+    library()
+    return _kept(normalise_all(ids, settings, column), folder, settings.smallest)
+
+
 def _stored(
     transport: Transport, ids: Sequence[str], folder: Path | None, smallest: int
 ) -> Alignment | None:
     """Return the alignment on disk if every party still works with it."""
+    kept = _kept(ids, folder, smallest)
+    if kept is None:
+        return None
+    shared = (kept.digest, len(kept))
+    if any((d.aligned, d.rows) != shared for d in describe(transport).values()):
+        return None
+    return kept
+
+
+def _kept(ids: Sequence[str], folder: Path | None, smallest: int) -> Alignment | None:
     stored = read(folder, digest_of(ids), len(ids))
     if stored is None:
-        return None
-    shared = (stored.digest, len(stored.positions))
-    if any((d.aligned, d.rows) != shared for d in describe(transport).values()):
         return None
     facts = stored.facts
     _expect_enough(len(stored.positions), smallest, facts["pairwise"])  # it may have been raised

@@ -68,12 +68,15 @@ def show(kit: KitFolder, json: Json = False) -> None:
 
 
 def _print_kit(facts: dict[str, Any]) -> None:
+    from unlabel.remote.describe import in_words
+
     rows = [["", "kit"], ["party", facts["party"]], ["parties", ", ".join(facts["parties"])]]
     rows += [["server", facts["server"]], ["agreement", facts["agreement"][:16]]]
     for part, name in facts["model"].items():
         # Imported into the process that holds the table: its owner should have read it.
         warning = " (not unlabel's own: code that runs here)" if ":" in name else ""
         rows.append([f"{part} model", f"{name}{warning}"])
+    rows.append(["bottoms", in_words(facts["bottoms"])])
     for name, dates in facts["certificates"].items():
         rows.append([f"certificate of {name}", f"{dates['from']} to {dates['until']}"])
     for name, value in (facts["policy"] or {}).items():

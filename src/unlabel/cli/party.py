@@ -66,9 +66,11 @@ def _start_active(kit: Kit, table: Path) -> None:
     from unlabel.train.tables import read_active
 
     library()
-    active = kit.run_config(table).active
+    config = kit.run_config(table)
+    active = config.active
     assert active is not None
-    blank = (kit.home / LABELS).exists()  # its owner may have cleared what was forgotten
+    # Its owner may have cleared what was forgotten.
+    blank = config.is_label_free or (kit.home / LABELS).exists()
     rows = read_active(active, encoding=settled_encoding(kit.home), blank_labels=blank)
     normalise_all(rows.ids, kit.agreement.align, kit.party.id)  # raises where ids collide
     keep_table(kit, table)
@@ -85,12 +87,15 @@ def _start_active(kit: Kit, table: Path) -> None:
 def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
     """Serve a passive party, and show what it is asked."""
     from unlabel.remote.connect import keep_table
+    from unlabel.remote.describe import in_words, role_of
     from unlabel.remote.party_home import open_party
     from unlabel.remote.party_server import PartyServer
 
     home = open_party(kit, table)
     keep_table(kit, table)
-    messages.print(_policy_table(kit.name, kit.policy))
+    messages.print(_policy_table(kit.name, home.party.guard.policy))
+    if home.party.label_free is not None:
+        say(in_words(role_of(kit)))
     for note in home.notes:
         say(note)
     state = "aligned" if home.people.digest else "not aligned yet"
@@ -151,7 +156,8 @@ def _policy_table(name: str, policy: Policy) -> Table:
     table.add_row("serves", ", ".join(policy.serves))
     for limit, value in vars(policy).items():
         if limit != "serves":
-            table.add_row(limit.replace("_", " "), f"{value:,}")
+            shown = ("no", "yes")[value] if isinstance(value, bool) else f"{value:,}"
+            table.add_row(limit.replace("_", " "), shown)
     return table
 
 

@@ -19,7 +19,12 @@ from typing import Literal
 from unlabel.config.audit import AuditSettings
 from unlabel.config.checks import check_trust, expect
 from unlabel.config.data import ACTIVE, ActiveColumns, TableColumns, check_count, check_name
-from unlabel.config.label_free import BottomsKind, FitSettings, LabelFreeSettings
+from unlabel.config.label_free import (
+    BottomsKind,
+    FitSettings,
+    LabelFreeSettings,
+    suited_to_tables,
+)
 from unlabel.config.model import ModelSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
 from unlabel.config.run import PassiveMember, check_bottoms, with_top
@@ -229,6 +234,11 @@ class FederationFile(SharedSettings):
         chosen = {p.name: p.bottom for p in self.passive if p.bottom is not None}
         shared = {each.name: getattr(self, each.name) for each in fields(SharedSettings)}
         shared["model"] = replace(self.model, bottoms={**self.model.bottoms, **chosen})
+        if self.bottoms != "supervised":
+            # Here, where all are known: each party sees its own columns alone.
+            texts = any(each.text is not None for each in (self.active, *self.passive))
+            suits = suited_to_tables(self.bottoms, texts=texts, frozen=self.model.text.frozen)
+            shared["label_free"] = self.label_free.resolved(suits)
         parties = [ACTIVE, *(party.name for party in self.passive)]
         return Agreement(parties=parties, trust=dict(trust or {}), **shared)
 

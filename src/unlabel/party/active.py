@@ -41,7 +41,7 @@ from unlabel.wire import (
 #: Rows that are predicted at a time, where every party serves so many.
 PREDICTED_ROWS = 1024
 
-#: What is said of a blind run whose embeddings were asked for never, or not since they were dropped.
+#: What is said of a blind run that has no embeddings to work with.
 NOT_HERE = (
     "No embeddings are kept here: none were asked for yet, or a party does not allow it any more; "
     "train, which asks for them where every party's policy allows that (`policy.kept_embeddings`)."

@@ -3,6 +3,9 @@
 It trains, forgets, audits and commits by the same code as one in a single process; only the way to
 the parties differs, and it can break. Then another job is started, all parties return to the last
 version they share, and the verb is repeated from there.
+
+A blind run that is trained needs nobody but for people who are new: it is opened from what the
+label holder keeps, whether its engine runs or not, and a job is started only when there is need.
 """
 
 from __future__ import annotations
@@ -10,19 +13,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
 from unlabel._version import __version__
-from unlabel.align import Alignment, align
+from unlabel.align import Alignment, align, known_alignment
 from unlabel.compat import run_file
 from unlabel.config import RunConfig
 from unlabel.config.loader import read_run_folder
-from unlabel.data import ACTIVE
+from unlabel.data import ACTIVE, Table
 from unlabel.errors import PartyLost, RunError, SettingsError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, write_atomically
@@ -34,14 +37,16 @@ from unlabel.remote import imputation
 from unlabel.remote.imputation import Imputations, ImputingTransport
 from unlabel.remote.job_client import JobClient, Notify, longer_calls
 from unlabel.remote.kit import Kit
+from unlabel.remote.lazy import LazyTransport
 from unlabel.remote.party_home import keep_unsettled, logging_to, settled_encoding
 from unlabel.remote.predicting import new_table, predict_new
 from unlabel.runfolder import write_config
 from unlabel.train import Holdings
-from unlabel.train.assembly import build_active
+from unlabel.train.assembly import LABEL_FREE, build_active
 from unlabel.train.checks import place_of
 from unlabel.train.epochs import keep
-from unlabel.train.label_record import LabelRecord
+from unlabel.train.label_free import Base
+from unlabel.train.label_record import LABELS, LabelRecord
 from unlabel.train.loading import table_holdings
 from unlabel.train.predictions import Predictions
 from unlabel.train.tables import read_active, read_words
@@ -64,6 +69,7 @@ class RemoteFederation(Federation):
     kit         of the active party
     job_client  starts jobs; its `notify` is given what is waited for
     alignment   the rows that all parties share
+    lazy        the way to the parties where a job is started only when there is need
     watch       is given how far a matching of ids has come
     losses      when each loss of a party was noticed, by a clock that only runs forward
     recoveries  seconds that each return to the last common version took
@@ -80,8 +86,12 @@ class RemoteFederation(Federation):
         job_client: JobClient,
         alignment: Alignment,
         watch: Watch,
+        lazy: LazyTransport | None = None,
     ) -> None:
         super().__init__(holdings, active, {}, kit.run)
+        self.lazy = lazy
+        if lazy is not None:
+            lazy.greet = self._greet
         self.kit = kit
         self.job_client = job_client
         self.alignment = alignment
@@ -108,6 +118,8 @@ class RemoteFederation(Federation):
 
     def _recover(self, lost: PartyLost) -> None:
         """Start another job, finish what was decided, and take all to the last version."""
+        if self.lazy is not None and lost is self.lazy.failure:
+            raise lost  # it was waited for long enough
         started = time.monotonic()
         self.losses.append(started)
         self.job_client.notify(
@@ -118,9 +130,41 @@ class RemoteFederation(Federation):
         _repeated(self._return, lambda loss: self.job_client.connect(loss.parties))
         self.recoveries.append(time.monotonic() - started)
 
+    def reach(self) -> None:
+        """Start a job, where none was needed so far."""
+        if self.lazy is not None:
+            self.lazy.connect()
+
+    def _greet(self) -> None:
+        """See whether the parties are those that the run was made with, and what they allow."""
+        holder = self.active.carrier or self.active
+        described = describe(holder.transport)
+        expect_alike(described, self.kit.digest)
+        base = self.bottoms.base if self.is_blind and self.bottoms is not None else None
+        if base is None or not base.is_settled:
+            return
+        assert self.bottoms is not None
+        shared = (self.alignment.digest, len(self.alignment))
+        for party, there in described.items():
+            if (there.aligned, there.rows) != shared:
+                raise RunError(
+                    f"Party '{party}' works with other rows than those whose embeddings are kept "
+                    f"here; have its table and its folder put back as they were."
+                )
+        holder.most_rows = min(there.max_rows for there in described.values())
+        present = [party for party in described if party not in self.job_client.absent]
+        withdrawn = [party for party in self.bottoms.meet(present) if party not in base.withdrawn]
+        for party in withdrawn:
+            self.drop_embeddings(party)
+            self.job_client.notify(
+                f"Party '{party}' does not allow the embeddings of its rows to be kept any more "
+                f"(`policy.kept_embeddings`): they were deleted here. Until it does, no request "
+                f"can be made."
+            )
+
     def _return(self) -> None:
-        expect_alike(describe(self.active.transport), self.kit.digest)
-        if self.job_client.absent:  # which only a prediction allows
+        self._greet()
+        if self.job_client.absent and not self.is_blind:  # which only a prediction allows
             imputation.expect_fit(self)
         else:
             finish_interrupted(Transaction(self.active))
@@ -177,23 +221,25 @@ def connect(
     kit = Kit.open(folder)
     kit.expect_active()
     config = kit.run_config(table_of(kit))
-    if not kit.is_running():
-        raise RunError(
-            f"The active party does not run; start it with `unlabel party start {folder}`, and let "
-            f"it run while commands are given.",
-            code="not-running",
-        )
+    kept = kept_by(kit, config)
+    if kept is None:
+        expect_running(kit)
     with contextlib.ExitStack() as stack:
         stack.enter_context(kit.lock("command"))
         stack.enter_context(logging_to(kit.logs / "commands.log"))
         goes_on = fewer and kit.agreement.predict.missing == "without"
-        means = imputation.read(kit.home, kit.digest) if goes_on else None
+        means = None
+        if goes_on:
+            means = imputation.read(kit.home, kit.digest) if kept is None else kept.means()
         passive, timeout, without = kit.agreement.passive, kit.agreement.timeout, means is not None
         job_client = JobClient(
             kit.admin, kit.links, passive, timeout=timeout, notify=notify, fewer=without
         )
         stack.callback(job_client.close)
-        federation = open_federation(kit, config, job_client, watch, means)
+        if kept is None:
+            federation = open_federation(kit, config, job_client, watch, means)
+        else:
+            federation = open_kept(kept, job_client, watch, means)
         imputation.expect_fit(federation)
         federation.with_recovery(
             lambda: federation.load_latest(resume=resume, recovering=recovering)
@@ -201,6 +247,78 @@ def connect(
         imputation.drop_old(federation)
         federation.resources = stack.pop_all()
         return federation
+
+
+def expect_running(kit: Kit) -> None:
+    """Raise unless the engine's server runs, through which the others are reached."""
+    if not kit.is_running():
+        raise RunError(
+            f"The active party does not run; start it with `unlabel party start {kit.folder}`, and "
+            f"let it run while commands are given.",
+            code="not-running",
+        )
+
+
+@dataclass(frozen=True)
+class KeptRun:
+    """A blind run that needs no partner: all that it works on lies with the label holder.
+
+    rows       of its table
+    alignment  which of them all parties share
+    base       what was frozen
+    """
+
+    kit: Kit
+    config: RunConfig
+    rows: Table
+    record: LabelRecord
+    alignment: Alignment
+    base: Base
+
+    def means(self) -> Imputations | None:
+        """Return the mean of each party's kept embeddings, None where they were withdrawn."""
+        return imputation.of_kept(
+            self.kit.home / LABEL_FREE, self.record.rows.train, self.alignment, self.kit.digest
+        )
+
+
+def kept_by(kit: Kit, config: RunConfig) -> KeptRun | None:
+    """Return the run in a kit where it needs no partner; None where they have to be called."""
+    record = LabelRecord.read(kit.home)
+    base = Base.read(kit.home / LABEL_FREE) if config.bottoms == "blind" else None
+    if base is None or not base.is_settled or record is None:
+        return None
+    assert config.active is not None
+    rows = _table(kit, config)
+    folder, column = kit.home, config.active.id
+    alignment = known_alignment(rows.ids, config.align, folder=folder, column=column)
+    if alignment is None:
+        return None
+    return KeptRun(kit, config, rows, record, alignment, base)
+
+
+def open_kept(
+    kept: KeptRun, job_client: JobClient, watch: Watch, means: Imputations | None = None
+) -> RemoteFederation:
+    """Build the active party of a run that needs nobody; who is needed later is called then.
+
+    means  that answer for parties that are down
+    """
+
+    def start() -> None:
+        expect_running(kept.kit)
+        job_client.connect()
+
+    inner: Transport = job_client.transport
+    if means is not None:
+        inner = ImputingTransport(inner, means, lambda: job_client.absent)
+    lazy = LazyTransport(inner, start)
+    known = [kept.base.widths[party] for party in lazy.parties]
+    return _built(
+        *(kept.kit, kept.config, kept.rows, kept.alignment, kept.record),
+        *(lazy, job_client, watch),
+        known=known,
+    )
 
 
 def open_federation(
@@ -234,14 +352,39 @@ def _assembled(
     kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
 ) -> RemoteFederation:
     assert config.active is not None
-    record = LabelRecord.read(kit.home)
-    encoding, blank = settled_encoding(kit.home), record is not None
-    rows = read_active(config.active, encoding=encoding, blank_labels=blank)
-    rows = read_words(config, ACTIVE, rows)
+    rows = _table(kit, config)
     with longer_calls(job_client.transport):
         alignment = align(
             transport, rows.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
         )
+    record = LabelRecord.read(kit.home)
+    return _built(kit, config, rows, alignment, record, transport, job_client, watch)
+
+
+def _table(kit: Kit, config: RunConfig) -> Table:
+    """Read the label holder's table; empty label cells are no labels where a run may have some."""
+    assert config.active is not None
+    blank = config.is_label_free or (kit.home / LABELS).exists()
+    encoding = settled_encoding(kit.home)
+    rows = read_active(config.active, encoding=encoding, blank_labels=blank)
+    return read_words(config, ACTIVE, rows)
+
+
+def _built(
+    kit: Kit,
+    config: RunConfig,
+    rows: Table,
+    alignment: Alignment,
+    record: LabelRecord | None,
+    transport: Transport,
+    job_client: JobClient,
+    watch: Watch,
+    known: Sequence[int] = (),
+) -> RemoteFederation:
+    """Build the active party over its rows.
+
+    known  widths of the others' embeddings, where they need not be asked
+    """
     kept = read_run_folder(kit.run) if run_file(kit.run).exists() else None
     if kept is not None:
         # The epochs that `auto` stood for when the run began, whatever it would stand for now; and
@@ -250,14 +393,16 @@ def _assembled(
         config = replace(config, train=keep(config.train, kept.train), trust=trust)
     holdings = table_holdings(config, {ACTIVE: rows.take(alignment.positions)}, record)
     with own_randomness(torch.device("cpu")):
-        active = build_active(holdings, transport, place_of(holdings.config.train), folder=kit.home)
+        place = place_of(holdings.config.train)
+        active = build_active(holdings, transport, place, folder=kit.home, known=known)
     keep_unsettled(rows.encoding, kit.home)
     kit.use_signing_key()
     if kept is None:
         holdings.bind(kit.home)
     if kept is None or kept.trust != config.trust:
         write_config(kit.run, holdings.config if kept is None else replace(kept, trust=trust))
-    return RemoteFederation(holdings, active, kit, job_client, alignment, watch)
+    lazy = transport if isinstance(transport, LazyTransport) else None
+    return RemoteFederation(holdings, active, kit, job_client, alignment, watch, lazy)
 
 
 def _repeated(act: Callable[[], T], after: Callable[[PartyLost], None]) -> T:

@@ -7,7 +7,8 @@ its embeddings over the training rows that were not forgotten:
 
 While party k is down, the embedding of every row is m_k. This serves predictions alone: training,
 forgetting and decisions need all parties. The file names the weights it stems from, by their
-digests, and is removed as soon as there are others.
+digests, and is removed as soon as there are others. A blind run needs nobody but for new people; it
+has the means of the embeddings that it keeps, and no file of them.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from unlabel._version import __version__
+from unlabel.align import Alignment
 from unlabel.errors import PartyLost, PartyRefused, WireError
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.party.active import PREDICTED_ROWS
+from unlabel.train.label_free import Base, read_kept
 from unlabel.wire import Describe, Description, Done, Embed, Embeddings, Message, Restore, Transport
 
 if TYPE_CHECKING:
@@ -109,8 +112,37 @@ def read(home: Path, agreed: str = "") -> Imputations | None:
         return None
 
 
+def of_kept(
+    home: Path, rows: Tensor, alignment: Alignment, agreed: str, most: int = PREDICTED_ROWS
+) -> Imputations | None:
+    """Return the means of the embeddings that a blind run keeps, None where it keeps none now.
+
+    Over all training rows: their embeddings do not depend on labels, forgotten ones or others.
+
+    home  folder of what was made without labels
+    rows  to train on
+    """
+    base, kept = Base.read(home), read_kept(home)
+    if base is None or not kept:
+        return None
+    return Imputations(
+        version=0,
+        parties=dict(base.weights),
+        rows=len(alignment),
+        most=most,
+        aligned=alignment.digest,
+        agreed=agreed,
+        means={p: e[rows].double().mean(0, keepdim=True).float() for p, e in kept.items()},
+    )
+
+
 def drop_old(federation: RemoteFederation) -> bool:
-    """Remove means that stem from other weights than the newest; return whether any are left."""
+    """Remove means that stem from other weights than the newest; return whether any are left.
+
+    A blind run has them of the embeddings that it keeps, and in no file.
+    """
+    if federation.is_blind:
+        return True
     home, versions = federation.kit.home, federation.active.versions
     imputations = read(home)
     newest = versions.store.versions()[-1:]

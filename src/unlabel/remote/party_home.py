@@ -24,10 +24,12 @@ from unlabel.data.dataset import Array
 from unlabel.errors import RunError
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.party import PassiveParty, own_randomness
+from unlabel.party.checkpoint import BASE
 from unlabel.party.staging import TRANSCRIPT
 from unlabel.remote.kit import Kit
 from unlabel.remote.request_stats import CountedTranscript, RequestStats
-from unlabel.train.assembly import build_passive
+from unlabel.train.assembly import LABEL_FREE, build_passive
+from unlabel.train.beginning import with_objective
 from unlabel.train.checks import place_of
 from unlabel.train.tables import read_passive, read_words
 
@@ -55,7 +57,7 @@ class PartyHome:
 
 def open_party(kit: Kit, table: Path) -> PartyHome:
     """Build the passive party of a kit over its table."""
-    config = kit.run_config(table)
+    config = with_objective(kit.run_config(table))
     encoding = settled_encoding(kit.home)
     rows = read_words(config, kit.name, read_passive(config.passive[0], table, encoding))
 
@@ -97,7 +99,9 @@ def keep_unsettled(encoding: Encoding, home: Path) -> None:
 
 
 def _is_trained(home: Path) -> bool:
-    return any((home / "versions").glob("*"))
+    """Return whether anything was made on the rows of a party, with labels or without."""
+    without = (BASE, f"{LABEL_FREE}/{BASE}", f"{LABEL_FREE}/versions")
+    return any(any((home / place).glob("*")) for place in ("versions", *without))
 
 
 @contextlib.contextmanager

@@ -50,6 +50,7 @@ def predict_new(
     rows = read_active(active, new, federation.holdings.encodings.get(ACTIVE))
     rows = read_words(federation.config, ACTIVE, rows)
     client = federation.job_client
+    federation.reach()
     present = [party for party in client.transport.parties if party not in client.absent]
     with longer_calls(client.transport):
         alignment = align(

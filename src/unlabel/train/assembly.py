@@ -255,7 +255,15 @@ def served_policy(config: RunConfig, party: str) -> Policy:
     policy = config.policy_of(party)
     if config.bottoms != "blind":
         return policy
-    needed = (*BLIND_SERVES, *(("Gradients",) if plan_of(config).gradients else ()))
+    return blind_policy(policy, plan_of(config).gradients)
+
+
+def blind_policy(policy: Policy, gradients: bool) -> Policy:
+    """Return a policy that serves what the making of a bottom without labels needs, and no more.
+
+    gradients  whether those of the label holder move it
+    """
+    needed = (*BLIND_SERVES, *(("Gradients",) if gradients else ()))
     return replace(policy, serves=tuple(kind for kind in policy.serves if kind in needed))
 
 

@@ -13,14 +13,16 @@ import torch
 from torch import Tensor
 
 from unlabel.config import RunConfig, TrainSettings
+from unlabel.config.label_free import suited_to_tables
 from unlabel.data import Rows, draw_rows
+from unlabel.data.cells import label_form
 from unlabel.data.dataset import Array, Layout
 from unlabel.train.epochs import resolve
 from unlabel.train.label_record import Bound, LabelRecord
 from unlabel.train.parts import known_labels, parts_by_id
 
 #: The label-free objective that suits features of each layout.
-SUITED = {"table": "components", "text": "contrast", "image": "contrast", "views": "contrast"}
+SUITED = {"text": "contrast", "image": "contrast", "views": "contrast"}
 
 
 def bound_labels(
@@ -40,6 +42,21 @@ def bound_labels(
     places = torch.from_numpy(known)
     rows = Rows(*(places[getattr(drawn, part.name)] for part in fields(Rows)))
     return torch.from_numpy(codes), names, rows
+
+
+def in_one_form(labels: Tensor, names: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
+    """Return labels and names, each in the form in which labels are compared.
+
+    A gap makes 1.0 of a 1 in a column of numbers, and no other label.
+
+    >>> in_one_form(torch.tensor([0, 2, 1]), ("", "1.0", "2.0"))
+    (tensor([0, 2, 1]), ('', '1', '2'))
+    """
+    forms = [label_form(name) for name in names]
+    if forms == list(names):
+        return labels, tuple(names)
+    whole = sorted(set(forms))
+    return torch.tensor([whole.index(form) for form in forms])[labels], tuple(whole)
 
 
 def without_blanks(labels: Tensor, names: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
@@ -77,17 +94,10 @@ def with_objective(config: RunConfig, layout: Layout | None = None) -> RunConfig
     """
     if not config.is_label_free:
         return config
-    if layout is None:
-        suits = _suited_to_tables(config)
+    frozen = config.model.text.frozen
+    if layout is None or layout == "table":
+        texts = any(each is not None and each.text for each in (config.active, *config.passive))
+        suits = suited_to_tables(config.bottoms, texts=texts, frozen=frozen)
     else:
-        suits = "pretrained" if config.model.text.frozen else SUITED[layout]
-    if suits == "components" and config.bottoms == "tuned":  # which no training can move
-        suits = "contrast"
+        suits = "pretrained" if frozen else SUITED[layout]
     return replace(config, label_free=config.label_free.resolved(suits))
-
-
-def _suited_to_tables(config: RunConfig) -> str:
-    texts = any(each is not None and each.text for each in (config.active, *config.passive))
-    if texts:
-        return "pretrained" if config.model.text.frozen else "contrast"
-    return "components"
