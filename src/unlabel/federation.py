@@ -106,8 +106,8 @@ from unlabel.train.given import by_party, frames_config, keep_tables
 from unlabel.train.label_free import LabelFreeBottoms, read_kept
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
-from unlabel.train.notes import uneven_labels
-from unlabel.train.parts import known_labels
+from unlabel.train.notes import rare_labels, uneven_labels
+from unlabel.train.parts import expect_learnable, known_labels
 from unlabel.train.predictions import Predictions, new_rows, new_tables
 from unlabel.train.top_fit import fit_blind
 
@@ -203,10 +203,17 @@ class Federation:
         return self.holdings.config
 
     @property
+    def loaded(self) -> Holdings:
+        """What the parties hold as it was read, with labels that were forgotten since."""
+        return self._loaded
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a person should know of the data before trusting a figure of it."""
         data, balanced = self.holdings, self.config.train.balance
-        return (*data.notes, *uneven_labels(data.labels, data.names, data.rows.train, balanced))
+        uneven = uneven_labels(data.labels, data.names, data.rows.train, balanced)
+        rare = rare_labels(data.labels, data.names, data.rows) if self.config.is_label_free else ()
+        return (*data.notes, *uneven, *rare)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -426,7 +433,7 @@ class Federation:
             raise SettingsError("What other parties keep elsewhere cannot be copied from here.")
         place, keys = TemporaryFolder(), shutil.ignore_patterns("signing.key")
         shutil.copytree(self.folder, place.path, dirs_exist_ok=True, ignore=keys)
-        holdings = replace(self.holdings, config=replace(self.config, trust={}))
+        holdings = replace(self._loaded, config=replace(self.config, trust={}))
         active, passives = assemble(holdings, folder=place.path)
         other = Federation(holdings, active, passives, place)
         other.load_latest()
@@ -563,6 +570,7 @@ class Federation:
             watching.append(MetricsFile(self.folder / "metrics.jsonl"))
             watching.append(TensorBoard(self.folder / "tensorboard"))
         if self.bottoms is not None:
+            expect_learnable(self.holdings.labels, self.labels, self.holdings.rows.train)
             self.bottoms.make(watch)
         if self.is_blind:
             return self._fit(watching, watch)
@@ -959,6 +967,7 @@ class Federation:
     def queue(self, labels: Sequence[str | int]) -> int:
         """Let a hidden request wait for a slot, and send nothing; return its place in the queue."""
         wanted = as_list("labels", labels)
+        _expect_slots(self.config)
         numbers = find_labels(wanted, self.labels, Forgotten())
         return Queue(self.folder / ACTIVE).append(tuple(self.labels[n] for n in numbers))
 
@@ -966,7 +975,9 @@ class Federation:
     def enqueue(folder: str | Path, labels: Sequence[str | int]) -> tuple[tuple[str, ...], int]:
         """Queue a request of the run in a folder, unopened; return its labels and its place."""
         path = Path(folder)
-        names = label_names(read_config_of(path), path)
+        config = read_config_of(path)
+        _expect_slots(config)
+        names = label_names(config, path)
         numbers = find_labels(labels, names, Forgotten())
         wanted = tuple(names[number] for number in numbers)
         return wanted, Queue(path / ACTIVE).append(wanted)
@@ -995,6 +1006,7 @@ class Federation:
                 f"Expected at least 1 slot, 0 seconds or more apart, but got {count} and {every:g}."
             )
         expect("pace", pace, 0 <= pace < math.inf, "0 seconds or more")
+        _expect_slots(self.config)
         return serve_slots(
             self,
             every=every,
@@ -1109,6 +1121,11 @@ class Federation:
                     f"train() takes {', '.join(LOOP_SETTINGS)}; `{name}` is set when a federation "
                     f"is made.{suggestion(name, LOOP_SETTINGS)}"
                 )
+        if self.is_blind:
+            raise SettingsError(
+                f"A blind run is not trained together, so `{next(iter(changes))}` means nothing to "
+                f"it; set `label_free` and `fit` when the federation is made."
+            )
         settings = change(self.config.train, changes, self.holdings.rows)
         check_batch(settings.batch, self.holdings.rows.train, self.active.most_rows)
         if self.active.versions.common():
@@ -1132,4 +1149,17 @@ class Federation:
         return (
             f"<{type(self).__name__} of {ACTIVE} and {parties}: {len(self.labels)} labels, "
             f"version {self.version}, {where}>"
+        )
+
+
+def _expect_slots(config: RunConfig) -> None:
+    """Raise where a run's requests need no slots, or slots would hide nothing of them."""
+    if config.bottoms == "blind":
+        raise SettingsError(
+            "A blind run sends no message for a request, so slots are not needed: forget at once."
+        )
+    if config.bottoms == "tuned":
+        raise SettingsError(
+            "Slots are for hidden requests, and in a tuned run all parties train again for each: "
+            "forget at once, or choose bottoms blind."
         )

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.data.in_memory import InMemoryTable
@@ -16,13 +18,14 @@ from unlabel.files import writing
 from unlabel.forget.deferred import deferred_in
 from unlabel.forget.request_secrets import DEFERRED
 from unlabel.forget.transaction import request_open
+from unlabel.party import Ledger
 from unlabel.party.checkpoint import newest_facts
 from unlabel.progress import Watch
 from unlabel.runfolder import draft_of, finish_swap, read_config_of, swap
-from unlabel.train import Forgotten, Progress, VersionFacts, Watcher, load_holdings
+from unlabel.train import Forgotten, Holdings, Progress, VersionFacts, Watcher, load_holdings
 from unlabel.train.facts import staged_in
 from unlabel.train.given import by_party
-from unlabel.train.label_record import LabelRecord, Update
+from unlabel.train.label_record import FORGOTTEN, LabelRecord, Update
 
 if TYPE_CHECKING:
     from unlabel.federation import Federation
@@ -57,8 +60,7 @@ def update(
         federation = federation_class.of(holdings, draft, before=kept_back, tables=given)
         carry_over(folder, draft, holdings.config.party_names())
         federation.first_version = newest + 1
-        rows = tuple((holdings.labels < 0).nonzero()[:, 0].tolist())
-        federation.forgotten = replace(forgotten, rows=rows)
+        federation.forgotten = replace(forgotten, rows=_forgotten_rows(holdings, draft))
         progress = federation.train(
             watchers=watchers, allow_disclosure=allow_disclosure, watch=watch
         )
@@ -87,8 +89,22 @@ def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
         raise RunError(f"Run '{folder}' has no finished training to update; train it first.")
     forgotten = VersionFacts.from_json(newest[1]).forgotten
     names = frozenset(record.names[number] for number in forgotten.labels)
+    if config.is_label_free:  # whose models name them no more: the requests do
+        entries = [entry for entry in Ledger(home).entries() if entry.event == "commit"]
+        names = frozenset(name for entry in entries for name in entry.note.get("labels", ()))
     people = frozenset(text for each in deferred_in(home) for text in each.people)
-    return config, Update(record, names, people), newest[0], forgotten
+    kept_back = Update(record, names, people, may_lack=config.is_label_free)
+    return config, kept_back, newest[0], forgotten
+
+
+def _forgotten_rows(holdings: Holdings, folder: Path) -> tuple[int, ...]:
+    """Return the rows of an updated run whose labels are forgotten; others may lack one."""
+    record = LabelRecord.read(folder / ACTIVE)
+    assert record is not None
+    past = record.tombstones == FORGOTTEN
+    if not holdings.config.is_label_free:
+        past = holdings.labels.numpy() < 0
+    return tuple(np.flatnonzero(past).tolist())
 
 
 def carry_over(folder: Path, draft: Path, parties: Iterable[str]) -> None:

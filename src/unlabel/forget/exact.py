@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from unlabel.config import ForgetSettings, RunConfig
+from unlabel.data.cells import label_form
 from unlabel.errors import ForgetError, PartyLost, SettingsError
 from unlabel.forget.exact_methods import EXACT, EXACT_NAMES, Exact, ExactWork, expect_two
 from unlabel.forget.execute import Execution, bound_of
@@ -60,7 +61,7 @@ def plan_exact(
     expect_ready(run, settings)
     holdings, names = run.holdings, run.labels
     if labels:
-        numbers = find_labels(labels, names, Forgotten())
+        numbers = find_labels(_in_one_form(labels, names), names, Forgotten())
         erased = torch.isin(holdings.labels, torch.tensor(numbers)).nonzero()[:, 0].tolist()
         people: list[str] = []
     else:
@@ -95,6 +96,13 @@ def plan_exact(
         rows=holdings.rows,
         config=run.config,
     )
+
+
+def _in_one_form(labels: Sequence[str | int], names: Sequence[str]) -> list[str | int]:
+    """Return labels as the run calls them, where they are written in another way (01 for 1)."""
+    forms = [label_form(str(each)) for each in labels]
+    pairs = zip(labels, forms, strict=True)
+    return [form if str(each) not in names and form in names else each for each, form in pairs]
 
 
 def _method(config: RunConfig, settings: ForgetSettings) -> tuple[str, Exact]:

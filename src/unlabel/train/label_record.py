@@ -41,6 +41,9 @@ from unlabel.files import OWNER_ONLY, write_atomically
 LABELS = "labels.safetensors"
 #: The number of a label that is not known any more.
 UNKNOWN = -1
+#: Tombstones: of a label that was forgotten, and of one that its owner did not know when the run
+#: began, which is free to become known.
+FORGOTTEN, NEVER_KNOWN = 1, 2
 #: Bytes of a key and of what is made with it.
 SIZE = 32
 _FORM = "unlabel labels 1"
@@ -73,17 +76,25 @@ class LabelRecord:
         rows: Rows,
         align: AlignSettings,
         before: Update | None = None,
+        *,
+        may_lack: bool = False,
     ) -> LabelRecord:
-        """Commit to the labels of rows; what was forgotten `before` stays so."""
+        """Commit to the labels of rows; what was forgotten `before` stays so.
+
+        may_lack  a label may be missing that was never forgotten
+        """
         secret = secrets.token_hex(SIZE) if before is None else before.record.secret
         keys = np.frombuffer(secrets.token_bytes(SIZE * len(ids)), np.uint8).reshape(-1, SIZE)
         codes = _marks(keys, [(*names, "")[label] for label in labels.tolist()])
         people = _people(secret, ids, align)
-        stones = (labels < 0).numpy().astype(np.uint8)
+        stones = (labels < 0).numpy().astype(np.uint8) * FORGOTTEN
         past = set()
         if before is not None:
             asked = _people(secret, np.array(sorted(before.people_forgotten), dtype=str), align)
             past = before.record.buried_people() | {row.tobytes() for row in asked}
+        if may_lack:
+            buried = np.array([row.tobytes() in past for row in people], dtype=bool)
+            stones[(stones > 0) & ~buried] = NEVER_KNOWN
         left = past - {row.tobytes() for row in people}
         record = cls(
             tuple(names), secret, rows, people, keys, codes, stones, _stacked(sorted(left)), align
@@ -163,7 +174,7 @@ class LabelRecord:
 
     def buried_people(self) -> set[bytes]:
         """Return whose labels were forgotten, in this run's own names for people."""
-        rows = (*self.people[self.tombstones > 0], *self.elsewhere)
+        rows = (*self.people[self.tombstones == FORGOTTEN], *self.elsewhere)
         return {row.tobytes() for row in rows}
 
     def forgotten(self, ids: Array) -> Array:
@@ -173,7 +184,7 @@ class LabelRecord:
 
     def buried(self, rows: Array) -> LabelRecord:
         """Return the record with tombstones on some more rows, by a mask."""
-        return replace(self, tombstones=np.maximum(self.tombstones, rows.astype(np.uint8)))
+        return replace(self, tombstones=np.where(rows, FORGOTTEN, self.tombstones).astype(np.uint8))
 
     def purged(self) -> LabelRecord:
         """Return the record without keys and commitments of the rows with tombstones."""
@@ -204,27 +215,33 @@ class Update:
     record  of the run until then
     labels_forgotten  names of whole labels that were forgotten
     people_forgotten  ids of people whose labels are to be forgotten with this training
+    may_lack          a label may be missing that was never forgotten, and names stand in the order
+                      of a run that begins now
     """
 
     record: LabelRecord
     labels_forgotten: frozenset[str]
     people_forgotten: frozenset[str] = frozenset()
+    may_lack: bool = False
 
     def labels(self, ids: Array, cells: Sequence[str]) -> tuple[Array, tuple[str, ...]]:
         """Return the labels of rows, `UNKNOWN` where they are forgotten, and all labels' names.
 
         The names until then keep their numbers. A label that was forgotten and comes back, or that
-        of a person who was, is taken for unknown; every other row needs one.
+        of a person who was, is taken for unknown; every other row needs one, unless `may_lack`.
         """
         align = self.record.align
         asked = {normalise(text, align) for text in self.people_forgotten}
         past = self.record.forgotten(ids)
         past |= np.array([normalise(text, align) in asked for text in ids.tolist()], dtype=bool)
         forms = {label_form(name): name for name in self.record.names}
-        texts = [forms.get(label_form(cell), cell) for cell in cells]
+        other = label_form if self.may_lack else str
+        texts = [forms.get(label_form(cell), other(cell)) for cell in cells]
         past |= np.isin(texts, sorted(self.labels_forgotten))
         blank = np.flatnonzero(~past & (np.array(texts) == ""))
-        if len(blank):
+        if self.may_lack:
+            past[blank] = True
+        elif len(blank):
             raise DataError(f"Row '{ids[blank[0]]}' has no label, and none of it was forgotten.")
         new = sorted({text for text, is_past in zip(texts, past, strict=True) if not is_past})
         names = (*self.record.names, *(n for n in new if n not in self.record.names))
@@ -235,6 +252,8 @@ class Update:
                     f"Label '{name}' is new, and differs from the forgotten "
                     f"'{near[name.casefold()]}' in case alone; write it otherwise."
                 )
+        if self.may_lack and list(self.record.names) == sorted(self.record.names):
+            names = tuple(sorted(names))
         numbers = {name: number for number, name in enumerate(names)}
         return np.array([numbers.get(t, 0) for t in texts]) * ~past + UNKNOWN * past, names
 

@@ -25,6 +25,7 @@ from unlabel.progress import Watch, watch_nothing
 from unlabel.train.beginning import (
     bound_labels,
     drawn_rows,
+    in_one_form,
     with_numbers,
     with_objective,
     without_blanks,
@@ -71,7 +72,7 @@ class Holdings:
         """
         if not (home / LABELS).exists():
             held = (self.ids, self.labels, self.names, self.rows, self.config.align)
-            record = LabelRecord.of(*held, before)
+            record = LabelRecord.of(*held, before, may_lack=self.config.is_label_free)
             record.write(home)
 
     def rows_without(self, forgotten: Forgotten) -> Rows:
@@ -136,6 +137,8 @@ def dataset_holdings(config: RunConfig, dataset: Dataset, bound: Bound | None = 
     test = dataset.test if len(dataset.test) else settings.test
     ids, labels, names = dataset.row_names(), torch.from_numpy(dataset.y), dataset.labels
     if bound is None:
+        if config.is_label_free:
+            labels, names = in_one_form(labels, names)
         labels, names = without_blanks(labels, names)
         rows = drawn_rows(config, ids, labels.numpy(), test)
     else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import torch
 from torch import Tensor
 
 from unlabel.align.normal import normalise
 from unlabel.config import AlignSettings
-from unlabel.data import ACTIVE, Table
+from unlabel.data import ACTIVE, Rows, Table
 
 #: A label with more than so many times the rows of another calls for balance.
 UNEVEN = 3
@@ -39,6 +39,24 @@ def uneven_labels(
         f"Label '{names[largest]}' has {counts[largest]} training rows but '{names[smallest]}' "
         f"only {counts[smallest]}: `balance: true` under `train` weighs all labels alike.",
     )
+
+
+def rare_labels(labels: Tensor, names: Sequence[str], rows: Rows) -> tuple[str, ...]:
+    """Say which labels have no row in a part, where ids alone decide the parts.
+
+    >>> rows = Rows(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3]))
+    >>> rare_labels(torch.tensor([0, 1, 1, 1]), ("a", "b"), rows)
+    ("Label 'a' has no row in: validation, test. Ids alone decide the parts.",)
+    """
+    parts = {part.name: labels[getattr(rows, part.name)].unique() for part in fields(Rows)}
+    parts = {name: held for name, held in parts.items() if len(getattr(rows, name))}
+    noted = []
+    for number, name in enumerate(names):
+        lacking = [part for part, held in parts.items() if number not in held]
+        if lacking:
+            where = ", ".join(lacking)
+            noted.append(f"Label '{name}' has no row in: {where}. Ids alone decide the parts.")
+    return tuple(noted)
 
 
 def note_left_out(

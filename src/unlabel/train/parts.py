@@ -54,6 +54,18 @@ def _share(forms: Sequence[str], part: str, seed: int) -> Array:
     return np.frombuffer(b"".join(marks), ">u8") / 2.0**64
 
 
+def expect_learnable(labels: Tensor, names: Sequence[str], train: Tensor) -> None:
+    """Raise where fewer than two labels have rows to train on, before any party does anything."""
+    occurring = labels[train][labels[train] >= 0].unique()
+    if len(occurring) < 2:
+        only = f" ('{names[int(occurring[0])]}')" if len(occurring) else ""
+        raise DataError(
+            f"{len(occurring)} label{'' if len(occurring) == 1 else 's'}{only} would be among the "
+            f"{len(train)} rows to train on; a classifier needs at least two.",
+            code="one-label",
+        )
+
+
 def known_labels(
     labels: Tensor, names: Sequence[str], forgotten: Sequence[int] = ()
 ) -> tuple[Tensor, tuple[str, ...]]:
