@@ -215,6 +215,13 @@ class Federation:
         rare = rare_labels(data.labels, data.names, data.rows) if self.config.is_label_free else ()
         return (*data.notes, *uneven, *rare)
 
+    def _keep_notes(self) -> None:
+        """Write what a person should know of the data into the label holder's folder."""
+        text = "".join(f"{note}\n" for note in self.notes)
+        path = self.folder / ACTIVE / "data-notes.txt"
+        if text or path.exists():
+            write_atomically(path, text.encode(), mode=0o600)
+
     @property
     def labels(self) -> tuple[str, ...]:
         """The names of the labels."""
@@ -373,9 +380,7 @@ class Federation:
         federation = cls(holdings, active, passives, place)
         if not federation.is_temporary:
             start_folder(path, holdings.config, overwrite=overwrite)
-            if federation.notes:
-                text = "".join(f"{note}\n" for note in federation.notes)
-                write_atomically(path / ACTIVE / "data-notes.txt", text.encode(), mode=0o600)
+            federation._keep_notes()
         for name, encoding in holdings.encodings.items():
             encoding.store(path / name)
         holdings.bind(path / ACTIVE, before)
@@ -920,6 +925,8 @@ class Federation:
                 labels = torch.where(past, UNKNOWN, self.holdings.labels)
                 self.holdings = self._loaded = replace(self.holdings, labels=labels)
                 self.active.labels = labels.to(self.active.device)
+            if self.config.is_label_free:  # no name of a label that went stays in a note
+                self._keep_notes()
             return left
 
         return self.with_recovery(act)

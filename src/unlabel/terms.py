@@ -138,6 +138,7 @@ OWN_NOT_MEANT = {
     ),
 }
 
+
 @dataclass(frozen=True)
 class Construction:
     """How a request was made exact: what its words depend on.

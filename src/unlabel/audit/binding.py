@@ -42,7 +42,9 @@ def disclosed(verdict: Verdict) -> dict[str, Any]:
         for figure in measurement["values"].values():
             detail = figure["detail"].items()
             figure["detail"] = {name: each for name, each in detail if name in JUDGED_BY}
-    return {**_leaves({name: plain[name] for name in OF_VERDICT}, _word), "whole": whole}
+    # Only exact requests about people are audited: others have no such name, and their hash stays.
+    names = (*OF_VERDICT, *(("people",) if verdict.people else ()))
+    return {**_leaves({name: plain[name] for name in names}, _word), "whole": whole}
 
 
 def digest_of(figures: Any) -> str:

@@ -47,6 +47,7 @@ class AuditFacts:
     forgetting  what it took to carry the request out
     references  SHA-256 of what was kept of each of these retrained models
     unchanged   passive parties whose models are the same as before the request
+    construction  evidence that a request is exact (`audit/construction.py`); none for others
     """
 
     at: str
@@ -60,6 +61,7 @@ class AuditFacts:
     forgetting: ForgettingCost = field(default_factory=ForgettingCost)
     references: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
+    construction: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> AuditFacts:
@@ -76,6 +78,7 @@ class AuditFacts:
             forgetting=ForgettingCost.of(raw["forgetting"]),
             references=tuple(map(str, raw.get("references", ()))),
             unchanged=tuple(map(str, raw.get("unchanged", ()))),
+            construction=dict(raw.get("construction", {})),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +89,7 @@ class AuditFacts:
 
 
 #: What earlier versions did not note; left out where there is none.
-_SINCE_0_8 = ("references", "unchanged")
+_SINCE_0_8 = ("references", "unchanged", "construction")
 
 
 @dataclass(frozen=True)

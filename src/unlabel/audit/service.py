@@ -19,6 +19,8 @@ from unlabel._version import __version__
 from unlabel.audit.attacks.moved_rows import moved_attacks
 from unlabel.audit.binding import bind, noted_audit, verdict_of
 from unlabel.audit.compare import compare
+from unlabel.audit.construction import depth_by, judge_construction
+from unlabel.audit.exact import PURGED, Subject, evidence, exact_subject, recipe_parts, retrain
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import NO_RETRAINED, depth_of, judge
 from unlabel.audit.observation import (
@@ -28,6 +30,7 @@ from unlabel.audit.observation import (
     read_observation,
     write_observation,
 )
+from unlabel.audit.people import MEASURES_OF_PEOPLE, pictures_of_people
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
 from unlabel.audit.verdict import AUDIT, Verdict, reaches
@@ -53,8 +56,19 @@ NO_DATA = (
     "party keeps its own; leave --retrained out."
 )
 PEOPLE = (
-    "An audit judges the forgetting of whole labels, and a report shows an audit; what became of "
-    "people's labels `unlabel forget` has said"
+    "An audit judges the forgetting of whole labels, or that of people where it is exact, and a "
+    "report shows an audit; what became of people's labels `unlabel forget` has said"
+)
+#: What no audit of an exact request can know.
+EXACT_UNKNOWN = (
+    "Labels that people used by hand, such as to choose settings: no record of that is kept.",
+    "What the features say of a label: they were never changed, and may predict it, as features "
+    "do.",
+    "Copies that a party made of old weights, data or messages outside this software, and "
+    "predictions that were already given out.",
+)
+OTHER_SEEDS = (
+    "How far models from other seeds differ: none were trained (`--retrained 3` trains some)."
 )
 #: What to do instead, by the state of the request.
 NEXT_FOR_PEOPLE = {
@@ -111,62 +125,77 @@ def audit(
     demand     thresholds, where they differ from the run's own
     """
     started = time.monotonic()
-    if retrained and run.is_remote:
+    if retrained and run.is_remote and run.config.bottoms != "blind":
         raise ForgetError(NO_DATA)
     case = find_case(run)
     request, conduct = case.request, case.request.conduct
+    every = Subject(run.holdings.labels, run.labels, run.holdings.rows)
     if case.state == "rolled-back":
         # Partners cannot tell this request from one that was kept, and the audit of it is no help.
-        _models(run, case, ())
+        _models(run, case, every)
         raise ForgetError(f"The last request was rolled back, or was about nothing. {NOTHING}")
-    names = request.labels
+    names, exact = request.labels, conduct.guarantee == "exact"
     if not names and not request.is_about_people:
-        _models(run, case, ())  # the same messages as of any other hidden request
+        _models(run, case, every)  # the same messages as of any other hidden request
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
-    if not names:
+    if not names and not exact:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
-    labels = tuple(run.labels.index(name) for name in names)
+    if exact:
+        subject = exact_subject(run, case)
+    else:
+        subject = replace(every, numbers=tuple(run.labels.index(name) for name in names))
+    labels = subject.numbers
     limits = demand or run.config.audit
-    models = _models(run, case, labels)
-    if not torch.isin(run.holdings.labels, torch.tensor(labels)).any():
-        raise ForgetError(
-            "No row of the forgotten label is known any more, because it was cleared or purged, so "
-            "nothing can be measured of it any more; audit a request before that.",
-            code="purged",
-        )
-    references = _references(run, case, retrained, watch)
+    models = _models(run, case, subject)
+    if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
+        raise ForgetError(PURGED, code="purged")
+    references = _references(run, case, subject, retrained, watch)
     observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     if references:
         observed["retrained"] = [one for one, _ in references]
-    unchanged = _unchanged(run, case, models)
-    measures = compare(observed, labels, watch=watch)
-    findings = judge(measures, limits, unchanged)
     first = {name: several[0] for name, several in observed.items()}
+    facts = _facts(run, subject, conduct)
+    if names:
+        measures = compare(observed, labels, watch=watch)
+        pictures = picture_data(first, labels, subject.names)
+    else:
+        measures = compare(observed, (), measures=MEASURES_OF_PEOPLE, watch=watch)
+        pictures = pictures_of_people(first, subject.names)
+    people = 0 if names else len(subject.erased)
+    if exact:
+        facts = replace(facts, construction=evidence(run, case, subject))
+        findings = judge_construction(facts.construction, names, people)
+        depth = depth_by(findings)
+    else:
+        facts = replace(facts, unchanged=_unchanged(run, case, models))
+        findings = judge(measures, limits, facts.unchanged)
+        depth = depth_of(findings)
     attacks = None
-    if "original" in models:
+    if "original" in models and names:
         attacks = moved_attacks(models["original"], models["forgotten"], labels)
     verdict = Verdict(
         request=request.id,
         labels=names,
-        people=0,
+        people=people,
         state=case.state,
         visibility=conduct.visibility,
+        guarantee="exact" if exact and depth == "bottoms" else "measured",
         method=request.method,
         settings=dict(conduct.settings),
-        depth=depth_of(findings),
+        depth=depth,
         demanded=limits.demand,
         findings=tuple(findings),
         measures=measures,
-        pictures=picture_data(first, labels, run.labels),
-        privacy=Privacy.of(conduct, len(run.labels), attacks),
+        pictures=pictures,
+        privacy=Privacy.of(conduct, len(subject.names), attacks),
         messages=transfers_from_json(conduct.messages),
         unknown=tuple(_unknown(case, models, bool(references))),
         thresholds=limits,
         facts=replace(
-            _facts(run, conduct, time.monotonic() - started),
+            facts,
+            seconds=round(time.monotonic() - started, 1),
             retrained=len(references),
             references=tuple(content for _, content in references),
-            unchanged=unchanged,
         ),
     )
     # With the active party, since it names the labels.
@@ -214,7 +243,7 @@ def expect_committable(
     return {"depth": verdict.depth, "demanded": demanded, **bound}
 
 
-def _models(run: Run, case: Case, labels: tuple[int, ...]) -> dict[str, Observation]:
+def _models(run: Run, case: Case, subject: Subject) -> dict[str, Observation]:
     """Observe the models before and after; the same messages whatever the labels are."""
     active = run.active
     models: dict[str, Observation] = {}
@@ -222,20 +251,22 @@ def _models(run: Run, case: Case, labels: tuple[int, ...]) -> dict[str, Observat
         for name, version in (("original", case.before), ("forgotten", case.after)):
             if version is not None:
                 active.versions.restore(version)
-                models[name] = _observe(active, run, case)
+                models[name] = _observe(active, case, subject)
     finally:
         run.refresh(afresh=True)
         if run.undecided is not None:  # made in this process, and still what it predicts by
             active.versions.restore(case.after)
-    if "original" in models:
-        models["mask"] = models["original"].masked(labels)
+    if "original" in models and (subject.numbers or not subject.exact):
+        models["mask"] = models["original"].masked(subject.numbers)
     return models
 
 
-def _observe(active: ActiveParty, run: Run, case: Case) -> Observation:
+def _observe(active: ActiveParty, case: Case, subject: Subject) -> Observation:
     """Observe a model, without the rows of labels that were forgotten earlier."""
-    model = observe(active, run.holdings.rows, run.labels)
-    earlier = [n for n in case.facts.forgotten.labels if run.labels[n] not in case.request.labels]
+    names = subject.names
+    with subject.seen_by(active):
+        model = observe(active, subject.rows, names)
+    earlier = [n for n in case.facts.forgotten.labels if names[n] not in case.request.labels]
     return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 
 
@@ -258,7 +289,9 @@ def _unchanged(run: Run, case: Case, models: Mapping[str, Observation]) -> tuple
     )
 
 
-def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[tuple[Observation, str]]:
+def _references(
+    run: Run, case: Case, subject: Subject, wanted: int, watch: Watch
+) -> list[tuple[Observation, str]]:
     """Return what was seen of retrained models, with its hash: of those kept and those wanted.
 
     Each has a seed of its own, none of them that of the original: what they have in common with it
@@ -271,6 +304,7 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[tuple[O
     features = {party: fingerprint(each) for party, each in holdings.features.items()}
     about = [SEEDS, case.facts.data, features, dict(case.facts.settings), asdict(forgotten)]
     about += [asdict(config.model), asdict(config.defend)]
+    about += recipe_parts(run, subject) if subject.exact else []
     recipe = sha256(json.dumps(about, sort_keys=True, default=str).encode())
     folder = kept / recipe[:12]
     work = folder / "work"  # where a reference is trained; what a killed audit left there goes
@@ -285,14 +319,17 @@ def _references(run: Run, case: Case, wanted: int, watch: Watch) -> list[tuple[O
             # The rows stay: another seed for the models, the same data to judge them on.
             reference = replace(holdings, config=replace(config, train=settings))
             try:
-                # With versions of its own, to stop early where the original would.
-                active, _ = assemble(reference, folder=work)
-                rows = holdings.rows_without(forgotten)
-                Training(active, rows, settings, labels=len(run.labels)).run()
-                write_observation(path, _observe(active, run, case), made_from)
+                if subject.exact:
+                    active = retrain(run, case, settings.seed, work)
+                else:
+                    # With versions of its own, to stop early where the original would.
+                    active, _ = assemble(reference, folder=work)
+                    rows = holdings.rows_without(forgotten)
+                    Training(active, rows, settings, labels=len(run.labels)).run()
+                write_observation(path, _observe(active, case, subject), made_from)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
-        references.append(read_observation(path, run.labels, made_from))
+        references.append(read_observation(path, subject.names, made_from))
     return references
 
 
@@ -301,6 +338,8 @@ def _unknown(case: Case, models: Mapping[str, Observation], compared: bool) -> l
     conduct = case.request.conduct
     purged, hidden = "original" not in models, conduct.visibility == "hidden"
     unrecorded, silent = not conduct.messages, (conduct.privacy or {}).get("information") == 0
+    if conduct.guarantee == "exact":
+        return [*EXACT_UNKNOWN, *(() if compared else (OTHER_SEEDS,))]
     sentences = {
         f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not compared,
         "What the original knew: it was purged, so residual knowledge is undefined.": purged,
@@ -314,21 +353,21 @@ def _unknown(case: Case, models: Mapping[str, Observation], compared: bool) -> l
     return [sentence for sentence, holds in sentences.items() if holds]
 
 
-def _facts(run: Run, conduct: Conduct, seconds: float) -> AuditFacts:
+def _facts(run: Run, subject: Subject, conduct: Conduct) -> AuditFacts:
     rows = run.holdings.rows
     top = run.active.top.module
     linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
     return AuditFacts(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=round(seconds, 1),
+        seconds=0.0,
         versions={
             "unlabel": __version__,
             "torch": str(torch.__version__),
             "python": platform.python_version(),
         },
         rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
-        parties=tuple(run.active.parties),
-        labels=len(run.labels),
+        parties=tuple(party for party in run.active.embedded if party != ACTIVE),
+        labels=len(subject.names),
         top="linear" if linear else top_of(run.config.model),
         retrained=0,
         forgetting=ForgettingCost(conduct.steps, conduct.seconds, conduct.transcript_bytes),

@@ -14,7 +14,7 @@ from unlabel.audit.figures import Measurement, measurements_from_json, plain_dat
 from unlabel.audit.privacy import Privacy
 from unlabel.config import AuditSettings
 from unlabel.errors import DataError, RunError
-from unlabel.terms import DEPTHS, VISIBILITIES, Depth, Guarantee, Visibility
+from unlabel.terms import DEPTHS, GUARANTEES, VISIBILITIES, Depth, Guarantee, Visibility
 
 #: unknown: what was needed to judge it was not there, for example a retrained model.
 Ruling = Literal["pass", "warn", "fail", "unknown"]
@@ -68,7 +68,7 @@ class Verdict:
     people       how many people's labels were forgotten
     state        staged, committed or rolled-back
     visibility   hidden or open: whether the partners could tell what was forgotten
-    guarantee    measured: judged by this audit
+    guarantee    measured: judged by this audit; exact: by construction, with evidence as findings
     method       name and `settings` of the method
     depth        the deepest depth that holds, or none
     demanded     the depth the configuration demands
@@ -141,9 +141,13 @@ class Verdict:
             raise NotAVerdict(f"it knows other depths than {', '.join(depths)}")
         if raw["visibility"] not in VISIBILITIES:
             raise NotAVerdict(f"its visibility is none of {', '.join(VISIBILITIES)}")
+        guarantee = raw.get("guarantee", "measured")
+        if guarantee not in GUARANTEES:
+            raise NotAVerdict(f"its guarantee is none of {', '.join(GUARANTEES)}")
         try:
             return cls(
                 **{name: raw[name] for name in _AS_IT_IS},
+                guarantee=guarantee,
                 labels=tuple(map(str, raw["labels"])),
                 findings=_findings(raw["findings"]),
                 measures=measurements_from_json(raw["measures"]),

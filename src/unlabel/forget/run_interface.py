@@ -13,6 +13,7 @@ from unlabel.forget.outcome import Outcome
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.party import ActiveParty
 from unlabel.train import Forgotten, Holdings
+from unlabel.train.label_free import LabelFreeBottoms
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ class Run(Protocol):
     undecided     the outcome of this process that waits for a decision
     cover_secret  under which the covers of people are drawn
     privacy_loss  of all hidden requests so far
+    bottoms       how bottoms are made without labels, None where they learn with them
     """
 
     active: ActiveParty
@@ -34,6 +36,7 @@ class Run(Protocol):
     undecided: Outcome | None
     cover_secret: CoverSecret
     privacy_loss: PrivacyLoss
+    bottoms: LabelFreeBottoms | None
 
     @property
     def folder(self) -> Path:
@@ -50,6 +53,10 @@ class Run(Protocol):
     @property
     def holdings(self) -> Holdings:
         """What the parties of this process hold."""
+
+    @property
+    def loaded(self) -> Holdings:
+        """The same as it was read, with labels that were forgotten since, until a purge."""
 
     @property
     def config(self) -> RunConfig:

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from unlabel.data import ACTIVE, Rows
 from unlabel.data.column_encoding import stored_encoding
 from unlabel.data.dataset import Array
 from unlabel.data.tables import label_texts
-from unlabel.errors import RunError
+from unlabel.errors import RunError, UnlabelError
 from unlabel.files import sha256
 from unlabel.models.registry import top_of
 from unlabel.party import ActiveParty, own_randomness
@@ -46,6 +46,9 @@ from unlabel.train.top_fit import fit_top, recipe_of
 LIBRARIES = ("torch", "numpy", "scikit-learn")
 #: What of an environment can be set for a replay, and so is none of what makes it another one.
 ADJUSTABLE = "threads"
+#: How far probabilities may be apart in another environment.
+TOLERANCE = 0.01
+Outcome = Literal["same", "near", "other"]
 
 
 def environment(device: torch.device) -> dict[str, str]:
@@ -138,6 +141,27 @@ def commitment(
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """A top beside the one that comes out when it is fitted again.
+
+    differing  names of tensors that are not the same, bit for bit
+    apart      the largest difference of any probability on rows that stay
+    elsewhere  what of the environment is another than it was; bits may differ then
+    """
+
+    differing: tuple[str, ...]
+    apart: float
+    elsewhere: tuple[str, ...]
+
+    @property
+    def outcome(self) -> Outcome:
+        """same bit for bit; near, in another environment; other."""
+        if not self.differing:
+            return "same"
+        return "near" if self.elsewhere and self.apart <= TOLERANCE else "other"
+
+
+@dataclass(frozen=True)
 class KeptData:
     """What the label holder has of a blind run: its rows, and embeddings of them.
 
@@ -164,6 +188,16 @@ class KeptData:
         self, labels: Tensor, names: Sequence[str], *, seed: int | None = None
     ) -> ActiveParty:
         """Return a party whose top is fitted anew to these labels; seed None is the run's own."""
+        active = self.begun(labels, names, seed=seed)
+        views = [self.views[name].to(active.device) for name in self.sources if self.views]
+        how = recipe_of(self.config)
+        fit_top(active, self.rows, how if seed is None else replace(how, seed=seed), views)
+        return active
+
+    def begun(
+        self, labels: Tensor, names: Sequence[str], *, seed: int | None = None
+    ) -> ActiveParty:
+        """Return a party that knows these labels, with the weights that a fit begins with."""
         config = self.config
         if seed is not None:
             config = replace(config, train=replace(config.train, seed=seed))
@@ -175,9 +209,48 @@ class KeptData:
             active = build_blind(held, widths, place, None, carrier=None)
         active.sources = tuple(sources)
         active.local_embeddings = {"main": parts}
-        views = [self.views[name].to(place.device) for name in sources if self.views]
-        fit_top(active, self.rows, recipe_of(config), views)
         return active
+
+    def compare(
+        self,
+        labels: Tensor,
+        names: Sequence[str],
+        state: Mapping[str, Tensor],
+        recorded: Mapping[str, str],
+    ) -> Comparison:
+        """Fit the top anew to what stays, and hold a version of it against that.
+
+        labels, names  of what stays
+        state          the tensors of the version
+        recorded       the environment in which it was fitted; as many threads are used here
+        """
+        with with_threads(recorded.get(ADJUSTABLE, "")):
+            active = self.fitted(labels, names)
+            here = environment(active.device)
+            unequal = differing(active.versions.model_state(), state)
+            apart = 0.0
+            if unequal:
+                apart = self._apart(active, state, labels)
+        others = tuple(
+            f"{name} {recorded.get(name) or 'unknown'}, here {value}"
+            for name, value in here.items()
+            if recorded.get(name) != value
+        )
+        return Comparison(tuple(unequal), apart, others)
+
+    def _apart(self, active: ActiveParty, state: Mapping[str, Tensor], labels: Tensor) -> float:
+        """Return the largest difference of a probability on rows that stay; 1 where none fits."""
+        rows = (labels >= 0).nonzero()[:, 0].to(active.device)
+        expected = active.logits(rows).softmax(1)
+        try:
+            active.top.load_state(
+                {k.removeprefix("top/"): v for k, v in state.items() if k.startswith("top/")}
+            )
+            if active.top.names != active.names:  # type: ignore[attr-defined]
+                return 1.0
+            return float((active.logits(rows).softmax(1) - expected).abs().max())
+        except (UnlabelError, RuntimeError, KeyError, ValueError):  # of another form
+            return 1.0
 
 
 def kept_data(config: RunConfig, folder: Path) -> KeptData:
