@@ -376,10 +376,16 @@ class Federation:
         """
         place = TemporaryFolder() if folder is None else Path(folder)
         path = place.path if isinstance(place, TemporaryFolder) else place
-        active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
+        # What lies there is of a run that this one replaces, so it is tried without that first.
+        replaced = folder is not None and path.exists()
+        home = None if replaced else path
+        active, passives = assemble(holdings, folder=home, encoded=encoded, record=record)
+        if folder is not None:
+            start_folder(path, holdings.config, overwrite=overwrite)
+        if replaced:
+            active, passives = assemble(holdings, folder=path, encoded=encoded, record=record)
         federation = cls(holdings, active, passives, place)
         if not federation.is_temporary:
-            start_folder(path, holdings.config, overwrite=overwrite)
             federation._keep_notes()
         for name, encoding in holdings.encodings.items():
             encoding.store(path / name)

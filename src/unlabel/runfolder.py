@@ -39,7 +39,7 @@ LONGEST_NAME = 255
 PARTY_FILES = {
     *("alignment.safetensors", "table.parquet", "table.columns.jsonl", "encoding.json"),
     *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl", "labels.safetensors"),
-    *("retrained", "versions", "staged", "unchanged", "secrets"),
+    *("retrained", "versions", "staged", "unchanged", "secrets", "base", "label-free"),
 }
 
 
