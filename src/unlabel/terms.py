@@ -196,6 +196,10 @@ CARRIED_OUT: dict[Visibility, str] = {
     "forgotten from them.",
 }
 
+CARRIED_OUT_ALONE = (
+    "The request was carried out by the label holder alone: no message was sent to a partner."
+)
+
 # What a request did to what, in three parts. To hide a label, or to change a model, is not to
 # delete the label: that word is for files that a party attests it removed.
 
@@ -313,7 +317,7 @@ def effects(
     left = LEFT_OF_PEOPLE if people else LEFT[depth]
     if exact is not None:
         changed = EXACT_CHANGED[exact.restart]
-        left = EXACT_LEFT if exact.holds and exact.signed else EXACT_UNKNOWN
+        left = EXACT_LEFT if depth == "bottoms" else LEFT[None] if depth is None else EXACT_UNKNOWN
     after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
     return {
         "Deleted": tuple(deleted) if purges else (PURGE_UNKNOWN,),

@@ -23,6 +23,7 @@ def verify(
     trust: str | Path | Mapping[str, str] | None = None,
     demand: str | Path | None = None,
     rerun: str | Path | None = None,
+    replay: str | Path | None = None,
 ) -> Checks:
     """Check a certificate offline; every fault is named, and what was not checked.
 
@@ -33,9 +34,11 @@ def verify(
                agreement.yaml; the run's own by default
     demand     file of the demand, to compare with the hash in the certificate
     rerun      the same with all parties' data: the audit is done again on a copy of it
+    replay     the label holder's folder of the run: an exact request is computed again from what
+               stays, and compared bit for bit
     """
     path = certificate.path if isinstance(certificate, Certified) else Path(certificate)
-    given = rerun if run is None else run
+    given = run or rerun or replay
     folder = None if given is None else Path(given)
     beside = path.with_suffix(".annex") if annex is None else Path(annex)
     text = _read(path)
@@ -55,6 +58,10 @@ def verify(
         from unlabel.report.rerun import check_again
 
         check_again(Federation.open(rerun).copy(), checks)
+    if replay is not None:
+        from unlabel.report.replay import check_replay
+
+        check_replay(Path(replay), checks)
     return checks
 
 

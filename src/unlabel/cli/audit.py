@@ -17,7 +17,7 @@ from unlabel.cli.output import Json, make_table, messages, print_json, print_res
 from unlabel.cli.progress import StepBar
 from unlabel.cli.target import Device, Kit, Run, Target
 from unlabel.errors import SettingsError
-from unlabel.terms import DEPTH_MEANS, GUARANTEE_MEANS
+from unlabel.terms import GUARANTEE_MEANS, depth_means
 
 if TYPE_CHECKING:
     from unlabel.audit import Finding, Verdict
@@ -58,7 +58,7 @@ def audit(
     if demand is not None:
         AuditSettings(demand=demand)  # type: ignore[arg-type]  # refused before a job is started
     target = Target.of(run, federation)
-    if target.kit is not None and retrained:
+    if target.kit is not None and retrained and not _is_blind(target.folder):
         raise SettingsError(NO_DATA)  # before a job is started for it
     with target.open(device=device) as opened, StepBar(messages, "auditing") as bar:
         verdict = opened.audit(retrained=retrained, demand=demand, watch=bar.step)
@@ -69,6 +69,14 @@ def audit(
         _next(verdict, target)
     if not verdict.passed:
         raise typer.Exit(NOT_PASSED)
+
+
+def _is_blind(folder: Path) -> bool:
+    """Return whether models to compare with are fitted from what the label holder keeps."""
+    from unlabel.compat import run_file
+    from unlabel.runfolder import read_config_of
+
+    return run_file(folder).is_file() and read_config_of(folder).bottoms == "blind"
 
 
 def report(
@@ -98,6 +106,8 @@ def show(verdict: Verdict) -> None:
         ruling, sentence = together(list(findings), _parties(verdict, measure))
         rows.append([depth, measure, Text(ruling, STYLES[ruling]), Text(sentence)])
     results.print(make_table("What it was judged by", rows))
+    if verdict.facts.construction:
+        results.print(make_table("Measured all the same; it decides nothing", _figures(verdict)))
     results.print(Text(f"Partners: {verdict.privacy.sentence}"), soft_wrap=True)
     guarantee = f"Guarantee: {verdict.guarantee}, {GUARANTEE_MEANS[verdict.guarantee]}."
     results.print(Text(guarantee), soft_wrap=True)
@@ -105,19 +115,35 @@ def show(verdict: Verdict) -> None:
         say(f"Not known: {sentence}")
 
 
+def _figures(verdict: Verdict) -> list[list[str | Text]]:
+    """Return every figure beside the original's, for a request that no figure decides on."""
+    from unlabel.audit import MODELS
+    from unlabel.report.wording import number
+
+    models = [m for m in MODELS if any(m in each.values for each in verdict.measures.values())]
+    rows: list[list[str | Text]] = [["measure", *models]]
+    for name, each in verdict.measures.items():
+        rows.append([name, *(number(each.value(model), each.unit) for model in models)])
+    return rows
+
+
 def headline(verdict: Verdict) -> Text:
     """Return the verdict in a line."""
-    from unlabel.report.wording import is_probable
-
     how = ("holds", "green") if verdict.passed else ("does not hold", "red")
     return Text.assemble(
         "Depth reached: ",
         (verdict.depth, f"bold {how[1]}"),
         f" ('{verdict.demanded}' is demanded and ",
         how,
-        f"): {DEPTH_MEANS[verdict.depth]}.",
-        f" {NOT_SHOWN}" if is_probable(verdict.depth, verdict.measures) else "",
+        f"): {depth_means(verdict.depth, verdict.guarantee)}.",
+        f" {NOT_SHOWN}" if _is_probable(verdict) else "",
     )
+
+
+def _is_probable(verdict: Verdict) -> bool:
+    from unlabel.report.wording import is_probable
+
+    return not verdict.facts.construction and is_probable(verdict.depth, verdict.measures)
 
 
 def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, str]:

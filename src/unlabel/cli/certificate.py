@@ -75,7 +75,8 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
             "certificate": str(issued.path),
             "annex": None if issued.annex is None else str(issued.annex),
             "signed": list(body["parties"]),
-            **{name: body[name] for name in ("not_signed", "depth")},
+            "signed_bottoms": list(body.get("bases", {})),
+            **{name: body[name] for name in ("not_signed", "depth", "guarantee")},
             **{name: body["term"][name] for name in ("due", "stated", "in_time")},
             "newly_trusted": met,
             "privacy": issued.privacy,
@@ -88,6 +89,8 @@ def _show(target: Target, issued: Certified, json: bool) -> None:
         purge = signed["part"]["purge"]
         attested = f"attested at {purge['at']}" if purge else "-"
         rows.append([party, "yes", signed["part"]["weights"]["after"][:12], attested])
+    for party, base in body.get("bases", {}).items():
+        rows.append([f"{party}, its bottom", "yes", base["part"]["weights"][:12], "-"])
     rows += [[party, f"no: {why}", "-", "-"] for party, why in body["not_signed"].items()]
     print_table(f"Certificate of request {body['request']}", rows)
     results.print(Text(body["words"]), soft_wrap=True)

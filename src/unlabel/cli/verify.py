@@ -38,6 +38,13 @@ def verify(
             metavar="RUN", help="Do the audit again, on a copy of this run with all data."
         ),
     ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RUN",
+            help="Compute an exact request again, from the label holder's folder of this run.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a certificate offline; every fault is named, and what was not checked.
@@ -52,6 +59,7 @@ def verify(
         trust=trust,
         demand=demand,
         rerun=rerun,
+        replay=replay,
     )
     if json:
         facts: dict[str, Any] = {name: value for name, value, _ in checks.terms}

@@ -6,15 +6,17 @@ having signed; the others' parts stand all the same.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from unlabel.config.loader import parse_form
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, ForgetError, PartyLost, UnlabelError
+from unlabel.forget import Run
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.party.attesting import attestation
 from unlabel.report.blinding import blinded
-from unlabel.report.certificate_form import Part, read_json
+from unlabel.report.certificate_form import BasePart, Part, read_json
 from unlabel.report.disclosure import is_secret, opening
 from unlabel.signing import Signer, canonical, is_signed
 from unlabel.wire import Attest, Attestation, Refused
@@ -62,6 +64,51 @@ def gather(
             part = read_json(answer.part.encode(), party)
             parts[party] = _signed(part, answer.key, answer.signature)
     return parts, missing
+
+
+def gather_bases(run: Run) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return what parties signed of the bottoms they made without labels, and why others did not.
+
+    They sign once, after their training; who has signed is not asked again.
+    """
+    if run.bottoms is None or run.bottoms.base is None:
+        return {}, {}
+    base, reason = run.bottoms.base, "It did not sign for its bottom."
+    try:
+        base = run.bottoms.attest()
+    except PartyLost:
+        raise
+    except (UnlabelError, OSError) as error:
+        reason = f"It did not sign for its bottom ({_words(str(error))})."
+    parts, missing = {}, {}
+    for party, weights in base.weights.items():
+        signed = base.attestations.get(party)
+        if party == ACTIVE:
+            continue
+        if signed is None:
+            missing[party] = reason
+        elif wrong := _wrong_base(party, signed, weights, base.objective):
+            missing[party] = f"What it signed of its bottom does not hold: {wrong}."
+        else:
+            part = read_json(signed["part"].encode(), party)
+            parts[party] = _signed(part, signed["key"], signed["signature"])
+    return parts, missing
+
+
+def _wrong_base(party: str, signed: Mapping[str, str], weights: str, objective: str) -> str:
+    """Return what is wrong with an attestation of a bottom, nothing if all holds."""
+    try:
+        raw = read_json(signed["part"].encode(), party)
+        part, plain = parse_form(BasePart, raw), canonical(raw)
+    except (DataError, ValueError, KeyError, AttributeError):
+        return "its part is not of the form of an attestation"
+    if plain != signed["part"].encode() or not is_signed(signed["key"], plain, signed["signature"]):
+        return "its signature is not one of its part"
+    if (part.party, part.objective) != (party, objective):
+        return "it speaks of another party or another objective"
+    if part.weights != weights:
+        return "its weights are not those that it told when its bottom was frozen"
+    return ""
 
 
 def _wrong(party: str, answer: Attestation, line: LedgerEntry, staged: str | None) -> str:

@@ -18,6 +18,7 @@ from unlabel.audit.figures import Measurements
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.files import sha256
+from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.privacy_loss import PrivacyLoss, TotalLoss
 from unlabel.party import ActiveParty, LedgerEntry
 from unlabel.report.annex import seal
@@ -27,7 +28,14 @@ from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
 from unlabel.report.wording import headline, meaning, not_meant, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
-from unlabel.terms import NOT_AUDITED, PEOPLE_NOT_AUDITED, Visibility, effects
+from unlabel.terms import (
+    NOT_ATTESTED,
+    NOT_AUDITED,
+    PEOPLE_NOT_AUDITED,
+    Construction,
+    Visibility,
+    effects,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
@@ -69,6 +77,8 @@ def issue(
     demand: str | None = None,
     temporary: bool = False,
     privacy_loss: PrivacyLoss | None = None,
+    bases: Mapping[str, Mapping[str, Any]] | None = None,
+    unsigned: Mapping[str, str] | None = None,
 ) -> Issued:
     """Gather and sign everything there is to say about a committed request.
 
@@ -78,6 +88,7 @@ def issue(
     demand        SHA-256 of the file with which the request was demanded
     temporary     whether the keys go with the process, because the run is kept in no folder
     privacy_loss  where it is counted that a silent request shows as kept
+    bases         what parties signed of bottoms made without labels, and why others are `unsigned`
     """
     store = active.versions.store
     entries = active.versions.ledger.entries()
@@ -90,12 +101,18 @@ def issue(
     # where another request was audited since they are not at hand any more.
     if audit is None or figures is None:
         audit = depth = figures = None
+    bases = bases if bases is not None and is_exact(line.note) else {}
+    replay = _replay(active, line) if is_exact(line.note) else None
+    exact = construction_in(bases, replay, visibility_of(line.note), depth)
+    if exact is not None and depth == "bottoms" and not exact.signed:
+        audit = depth = figures = None  # what is exact by signatures is not, while one is missing
+        exact = construction_in(bases, replay, visibility_of(line.note), depth)
     secret = is_secret(line.note)
     blind = partial(blinded, key=opening(store.home, line)[1]) if secret else plain
     sealed = mark = None
     if annex is not None:
         opened = disclosure(
-            *(store.home, line, audit, depth, active.parties),
+            *(store.home, line, audit, depth, _partners(active)),
             *(annex.legal_basis, annex.informed, demand),
         )
         sealed = seal(opened, annex.auditor)
@@ -104,10 +121,14 @@ def issue(
     silent = line.note.get("silent", line.note.get("hidden"))
     loss = privacy_loss.certify(line.request) if privacy_loss is not None and silent else None
     parts, missing = gather(active, line)
-    keys = {party: signed["key"] for party, signed in parts.items()}
+    if is_exact(line.note) and not active.parties:  # nobody is asked about a request
+        missing |= unsigned or {}
+    keys = {party: signed["key"] for party, signed in {**bases, **parts}.items()}
+    for party, signed in bases.items():
+        expect_trusted({party: signed["key"]}, keys)
     expect_trusted(keys, trust or {})
     purges = {party: (each["part"]["purge"] or {}).get("at") for party, each in parts.items()}
-    purges |= dict.fromkeys(missing)
+    purges |= dict.fromkeys(() if is_exact(line.note) else missing)
     body = {
         "what": CERTIFICATE,
         "request": line.request,
@@ -125,6 +146,7 @@ def issue(
             # Of a secret request the partners are not told whether it is about people.
             people="people" in line.note and not secret,
             purges=purges,
+            exact=exact,
         ),
         "figures": figures and blind(figures),
         "parties": parts,
@@ -134,11 +156,51 @@ def issue(
         "software": f"unlabel {__version__}",
         # Left out where keys are kept, so that version 0.6 reads such certificates too.
         **({"keys": "temporary"} if temporary else {}),
+        # Left out of all others, which have the form they had.
+        **({"bases": bases, "replay": replay} if exact is not None else {}),
     }
     signer = Signer(store.home)
     signature = signer.sign(canonical(body))
     whole = {"certificate": body, "key": signer.public, "signature": signature}
     return Issued(whole, sealed, keys, loss)
+
+
+def _partners(active: ActiveParty) -> list[str]:
+    """Return the passive parties, also those that are not asked any more."""
+    return [party for party in active.embedded if party != ACTIVE]
+
+
+def _replay(active: ActiveParty, line: LedgerEntry) -> dict[str, Any] | None:
+    """Return what an exact request was computed from, None where its version was replaced."""
+    store, version = active.versions.store, line.note.get("version")
+    if version not in store.versions():
+        return None
+    noted = store.facts(int(version)).get("about", {}).get("replay")
+    if not noted:
+        return None
+    return {**noted, "rows": blinded(noted["rows"], opening(store.home, line)[1])}
+
+
+def construction_in(
+    bases: Mapping[str, Mapping[str, Any]],
+    replay: Mapping[str, Any] | None,
+    visibility: Visibility,
+    depth: str | None,
+) -> Construction | None:
+    """Return what the words of a certificate depend on, None where it is of no exact request.
+
+    A request is exact by what parties signed: where one of them has not, or what it was computed
+    from is not known, nothing is stated.
+    """
+    if not bases and replay is None:
+        return None
+    needed = set() if replay is None else set(replay["bases"]) - {ACTIVE}
+    return Construction(
+        restart=visibility == "open",
+        by_word=any(signed["part"]["gradients"] > 0 for signed in bases.values()),
+        holds=depth != "none",
+        signed=replay is not None and needed <= bases.keys(),
+    )
 
 
 def committed(entries: Sequence[LedgerEntry], request: str | None) -> LedgerEntry:
@@ -175,6 +237,7 @@ def statement(
     noise: bool = True,
     people: bool = False,
     purges: Mapping[str, str | None] | None = None,
+    exact: Construction | None = None,
 ) -> dict[str, Any]:
     """Return how deep an audit found a request, and in plain words, a line each, what that means
     and does not, what was deleted, what was changed, and what remains.
@@ -183,14 +246,17 @@ def statement(
     noise   whether a hidden request was sent with noise, or may have been
     people  whether it is about the labels of people, and may be said to be
     purges  party -> when it attests a purge, or None
+    exact   how it was made exact, None where it was not
     """
-    words = [PEOPLE_NOT_AUDITED if people else NOT_AUDITED]
+    words = [PEOPLE_NOT_AUDITED if people and exact is None else NOT_AUDITED]
+    if exact is not None and not exact.signed:
+        words = [NOT_ATTESTED]
     if depth is not None:
-        words = [f"{headline(depth, measures)}.", meaning(depth, measures)]
-        words += not_meant(depth, measures)
-    parts = effects(depth, visibility, people=people, noise=noise, purges=purges)
+        words = [f"{headline(depth, measures, exact)}.", meaning(depth, measures, exact)]
+        words += not_meant(depth, measures, exact)
+    parts = effects(depth, visibility, people=people, noise=noise, purges=purges, exact=exact)
     lines = [" ".join(words), *(f"{name}: {' '.join(parts[name])}" for name in parts)]
-    guarantee = None if depth is None else "measured"
+    guarantee = None if depth is None else "exact" if exact and exact.holds else "measured"
     return {"depth": depth, "guarantee": guarantee, "words": "\n".join(lines)}
 
 

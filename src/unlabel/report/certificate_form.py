@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import calendar
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import MAXYEAR, date, datetime
 from typing import Annotated, Any, Literal
 
@@ -97,6 +97,55 @@ class SignedPart:
 
 
 @dataclass(frozen=True)
+class BasePart:
+    """What one party states of the bottom that it made without labels (`party/label_free.py`).
+
+    gradients  messages of gradients that reached it until then, `gradients_digest` of all of them
+    """
+
+    what: Literal["unlabel base attestation 1"]
+    party: str
+    objective: str
+    weights: Digest
+    features: str
+    kept_embeddings: bool
+    gradients: int
+    gradients_digest: str
+    ledger: str
+    software: str
+    signed: Moment
+
+
+@dataclass(frozen=True)
+class SignedBase:
+    """A part of a bottom, the public key of its party, and the party's signature."""
+
+    part: BasePart
+    key: PublicKey
+    signature: Signature
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What the outcome of an exact request was computed from (`train/replay.py`).
+
+    rows         of rows and labels that stay: HMAC-SHA-256(key of the request, their SHA-256)
+    recipe       seed, top and its settings, how it was fitted and bottoms were made
+    embeddings   SHA-256 of the files of kept embeddings, by name; none in a tuned run
+    bases        SHA-256 of every party's bottom made without labels, the active party's among them
+    environment  versions, processor, device, threads
+
+    What came out are the weights `after` in the parts.
+    """
+
+    rows: Digest
+    recipe: dict[str, Any]
+    embeddings: dict[str, Digest]
+    bases: dict[str, Digest]
+    environment: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Term:
     """The dates of a request against the one-month term.
 
@@ -143,6 +192,9 @@ class Body:
     not_signed  the others by name, and why
     annex       None where no auditor's key was given
     keys        kept by the parties, or temporary: made for a run in no folder, and gone with it
+    bases       of an exact request what parties signed of the bottoms they made without labels; in
+                a blind run in place of parts, since nobody is asked about a request there
+    replay      of an exact request what it was computed from, None where that is not known
 
     `demand` and `figures` of a secret request stand under its key (`blinding.py`).
     """
@@ -165,6 +217,8 @@ class Body:
     annex: AnnexMark | None
     software: str
     keys: Literal["kept", "temporary"] = "kept"
+    bases: dict[str, SignedBase] = field(default_factory=dict)
+    replay: Replay | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,13 @@ def scores(verdict: Verdict) -> Section:
         "an attacker who looks at this score learns nothing about who was in the training data.",
         "After forgetting, the shapes should look as in the model that was trained again.",
     )
+    if verdict.people:
+        explanation = (
+            "How sure the model is of the true label: of these people, where it was trained on "
+            "them (filled), and of test samples of everybody else (line). Where the two shapes lie "
+            "on each other, an attacker who looks at this score learns nothing about who was in "
+            "the training data. Of few people the filled shape is a few bars.",
+        )
     if not models:
         return Section("scores", heading, explanation, missing="Attack scores were not measured.")
     pictures, rows = [], []

@@ -14,17 +14,23 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from unlabel._version import __version__
+from unlabel.audit.construction import construction_of
 from unlabel.audit.verdict import Verdict, reaches
+from unlabel.data import ACTIVE
+from unlabel.forget.exact_methods import EXACT_NAMES
 from unlabel.report import wording
 from unlabel.report.knowledge_figures import embeddings, residue, scores
 from unlabel.report.label_figures import accuracy, destination
 from unlabel.report.partner_figures import leakage, messages
 from unlabel.report.section import BAR, MARK, Table
 from unlabel.report.svg import legend_sign
-from unlabel.terms import CARRIED_OUT, describe, effects
+from unlabel.terms import CARRIED_OUT, CARRIED_OUT_ALONE, describe, effects
 
+REFIT = EXACT_NAMES["blind"]
 #: The report's figures, in the order in which they are read.
 SECTIONS = (accuracy, destination, scores, residue, embeddings, leakage, messages)
+#: Those of a request about people: there is no label of theirs to be drawn apart.
+SECTIONS_OF_PEOPLE = (accuracy, scores, residue, leakage, messages)
 
 
 def page(
@@ -39,7 +45,11 @@ def page(
     trouble  why the ledgers could not be read, where they could not
     at       when the page is written; now by default
     """
-    drawn = [section(verdict) for section in SECTIONS]
+    exact = construction_of(verdict.facts.construction, verdict.depth)
+    if exact is not None and not exact.restart:  # partners have no weights from before it
+        purged = {party: at for party, at in (purged or {}).items() if party == ACTIVE}
+    sections = SECTIONS_OF_PEOPLE if verdict.people else SECTIONS
+    drawn = [section(verdict) for section in sections]
     missing = [section.missing for section in drawn if section.missing]
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -48,9 +58,12 @@ def page(
         style=Markup(_text("page.css")),  # ours: no user's word gets into it
         verdict=verdict,
         wording=wording,
+        exact=exact,
         ladder=ladder(verdict),
         terms=describe(verdict.visibility, verdict.depth, verdict.guarantee),
-        visibility=CARRIED_OUT[verdict.visibility],
+        visibility=CARRIED_OUT_ALONE
+        if verdict.method == REFIT
+        else CARRIED_OUT[verdict.visibility],
         bound=bound(verdict),
         effects=effects(
             verdict.depth,
@@ -58,6 +71,7 @@ def page(
             noise=wording.with_noise(verdict),
             state=verdict.state,
             purges=purged,
+            exact=exact,
         ),
         findings=findings(verdict),
         sections=drawn,

@@ -61,6 +61,8 @@ def messages(verdict: Verdict) -> Section:
         "Bytes over the course of the request: upwards what a partner received, downwards what it "
         "sent. All partners have one scale.",
     )
+    if not verdict.messages and verdict.facts.construction.get("method") == "refit":
+        return Section("messages", heading, ("No message was sent to any party.",))
     if not verdict.messages:
         missing = "No transcript was recorded, so what was sent to the partners is not known."
         return Section("messages", heading, explanation, missing=missing)

@@ -21,6 +21,7 @@ from unlabel.files import sha256, write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
 from unlabel.report.annex import read_auditor_key
+from unlabel.report.attestations import gather_bases
 from unlabel.report.certificate import AnnexRequest, issue
 from unlabel.report.page import page
 from unlabel.train.facts import staged_in
@@ -178,8 +179,11 @@ def certify(
     """Have every party sign what it did for a request, and write that; `options` as of `issue`."""
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
+    bases, unsigned = gather_bases(run)
     issued = issue(
         run.active,
+        bases=bases,
+        unsigned=unsigned,
         trust=trust,
         temporary=temporary,
         privacy_loss=run.privacy_loss,

@@ -18,9 +18,18 @@ from unlabel.party.attesting import DIGEST
 from unlabel.report.annex import unseal
 from unlabel.report.blinding import Blinding
 from unlabel.report.certificate import last_purge
-from unlabel.report.certificate_form import Body, Certificate, day_of, due_day, read_certificate
+from unlabel.report.certificate_form import (
+    Body,
+    Certificate,
+    SignedBase,
+    SignedPart,
+    day_of,
+    due_day,
+    read_certificate,
+)
 from unlabel.report.checks import Checks
 from unlabel.report.disclosure import DISCLOSURE
+from unlabel.report.verify_bases import check_bases
 from unlabel.report.verify_figures import OLD, check_figures, check_words
 from unlabel.report.verify_run import blinding, check_run
 from unlabel.signing import canonical, fingerprints, is_hex, is_signed
@@ -63,6 +72,7 @@ def verify(
     check_keys(document, trust, checks)
     check_all_named(body, parties, trust or {}, checks)
     check_parts(body, checks)
+    check_bases(body, checks)
     check_term(body, checks)
     check_annex(body, annex, annex_key, checks)
     blind = checks.blind = blinding(body, run, checks)
@@ -100,9 +110,21 @@ def check_signatures(document: Certificate, raw: Mapping[str, Any], checks: Chec
             f"The signature of party '{party}' does not hold: its part, key or signature was "
             f"changed.",
         )
+    for party, base in document.certificate.bases.items():
+        part = canonical(raw["bases"][party]["part"])
+        good &= checks.expect(
+            is_signed(base.key, part, base.signature),
+            f"The signature of party '{party}' for its bottom does not hold: its part, key or "
+            f"signature was changed.",
+        )
     if good:
-        signers = ", ".join(document.certificate.parties)
+        signers = ", ".join(named_parts(document.certificate))
         checks.held.append(f"Signatures hold: {signers}, and the active party's over the whole.")
+
+
+def named_parts(body: Body) -> dict[str, SignedPart | SignedBase]:
+    """Return who signed something, by name: a part of the request, or else one of its bottom."""
+    return {**body.bases, **body.parties}
 
 
 def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: Checks) -> None:
@@ -113,7 +135,7 @@ def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: C
         active is not None and active.key == document.key,
         "The certificate as a whole is not signed with the key of the active party's own part.",
     )
-    for party in sorted(body.parties.keys() & body.not_signed.keys()):
+    for party in sorted(named_parts(body).keys() & body.not_signed.keys()):
         checks.faults.append(f"Party '{party}' stands both as having signed and as not having.")
     for party, why in body.not_signed.items():
         checks.unchecked.append(f"Party '{party}' did not sign, so it states nothing: {why}")
@@ -128,7 +150,7 @@ def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: C
         )
         return
     good = True
-    for party, signed in body.parties.items():
+    for party, signed in named_parts(body).items():
         if party not in trust:
             good = checks.expect(False, f"Party '{party}' signed, but no key of it is trusted.")
             continue
@@ -137,10 +159,10 @@ def check_keys(document: Certificate, trust: Mapping[str, str] | None, checks: C
             f"Party '{party}' signed with key {signed.key[:16]}.., which is not its trusted key "
             f"{trust[party][:16]}..",
         )
-    for party in sorted(trust.keys() - body.parties.keys() - body.not_signed.keys()):
+    for party in sorted(trust.keys() - named_parts(body).keys() - body.not_signed.keys()):
         good = checks.expect(False, f"Party '{party}' is trusted but not named in the certificate.")
     if good:
-        signers = fingerprints({party: signed.key for party, signed in body.parties.items()})
+        signers = fingerprints({party: each.key for party, each in named_parts(body).items()})
         checks.held.append(f"Every key is the trusted one, by fingerprint: {signers}.")
 
 
@@ -148,7 +170,7 @@ def check_all_named(
     body: Body, parties: Collection[str], trust: Mapping[str, str], checks: Checks
 ) -> None:
     """Check that every party of the federation signed, or is named as not having signed."""
-    named = body.parties.keys() | body.not_signed.keys()
+    named = named_parts(body).keys() | body.not_signed.keys()
     for party in sorted(set(parties) - named - trust.keys()):  # one that is trusted is named above
         checks.faults.append(
             f"Party '{party}' is one of the federation, but the certificate neither holds its part "

@@ -8,13 +8,15 @@ from itertools import product
 from typing import Any
 
 from unlabel.audit.binding import digest_of, measures_in
+from unlabel.audit.construction import depth_by, judge_construction
 from unlabel.audit.figures import Measurement, Measurements, ModelFigure
 from unlabel.audit.gate import depth_of, judge
 from unlabel.audit.verdict import MISREAD, Finding, reaches
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
+from unlabel.forget.exact_methods import EXACT_NAMES
 from unlabel.report.blinding import Blinding
-from unlabel.report.certificate import statement
+from unlabel.report.certificate import construction_in, statement
 from unlabel.report.certificate_form import Body
 from unlabel.report.checks import Checks
 
@@ -41,13 +43,15 @@ def check_words(body: Body, checks: Checks) -> None:
     for holds, what in (
         (audited == (body.guarantee is not None), "a depth and a guarantee go together"),
         (audited == (body.figures is not None), "a depth and the hash of its figures go together"),
+        (body.guarantee != "exact" or body.depth == "bottoms", "what is exact is so in every "
+         "party's model"),
         (body.secret or body.visibility == "open", "a hidden request is always secret"),
         (body.secret == (body.method is None), "the method is kept back in a secret request alone"),
         (active is None or active.part.version == body.version, "it is about the version that the "
          "active party's part names"),
     ):  # fmt: skip
         checks.expect(holds, f"The certificate contradicts itself: {what}.")
-    if body.depth == "bottoms":
+    if body.depth == "bottoms" and body.guarantee != "exact":
         for party in _unchanged(body):
             checks.faults.append(
                 f"The certificate states depth 'bottoms', but by its own part party '{party}' has "
@@ -101,20 +105,62 @@ def _words(body: Body, measures: Measurements | None, noise: bool, people: bool)
     """Return the words that a certificate has to have."""
     attested = {party: signed.part.purge for party, signed in body.parties.items()}
     purges = {party: None if each is None else each.at for party, each in attested.items()}
-    purges |= dict.fromkeys(body.not_signed)
+    bases = {party: asdict(signed) for party, signed in body.bases.items()}
+    replay = None if body.replay is None else asdict(body.replay)
+    exact = construction_in(bases, replay, body.visibility, body.depth)
+    purges |= dict.fromkeys(() if exact else body.not_signed)
     stated = statement(
-        body.depth, body.visibility, measures, noise=noise, people=people, purges=purges
+        *(body.depth, body.visibility, measures),
+        noise=noise,
+        people=people,
+        purges=purges,
+        exact=exact,
     )
     return str(stated["words"])
+
+
+def _judged(
+    body: Body, figures: Mapping[str, Any], checks: Checks
+) -> tuple[list[Finding], str, str]:
+    """Judge once more; return findings, depth and guarantee, and name evidence that is not signed.
+
+    An exact request is judged by the evidence of its construction, which must be what parties
+    signed; all others by what was measured.
+    """
+    evidence = figures["facts"].get("construction")
+    if not evidence:
+        limits = AuditSettings(**figures["thresholds"])
+        unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
+        findings = judge(measures_in(figures), limits, sorted(unchanged))
+        return findings, depth_of(findings), "measured"
+    findings = judge_construction(evidence, figures["labels"], figures.get("people", 0))
+    depth = depth_by(findings)
+    recipe = {} if body.replay is None else body.replay.recipe
+    checks.expect(
+        (checks.annex or {}).get("method") == evidence["method"]
+        and evidence["method"] == EXACT_NAMES.get(str(recipe.get("bottoms"))),
+        "The evidence in the annex is of another method than the request's.",
+    )
+    for party, base in evidence["bases"].items():
+        signed = body.bases.get(party)
+        part = None if signed is None else signed.part
+        stated = (base["signed"], base["gradients"], base["digest"])
+        checks.expect(
+            party == ACTIVE
+            or base["signed"] is None
+            or (part and (part.weights, part.gradients, part.gradients_digest)) == stated,
+            f"The evidence in the annex says other things of the bottom of party '{party}' than "
+            f"the party signed.",
+        )
+    return findings, depth, "exact" if depth == "bottoms" else "measured"
 
 
 def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> None:
     """Judge the figures once more, and name each statement that does not follow."""
     measures, limits = measures_in(figures), AuditSettings(**figures["thresholds"])
-    unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
     stated = [Finding(**each) for each in figures["findings"]]
-    findings = judge(measures, limits, sorted(unchanged))
-    depth, demanded = depth_of(findings), figures["demanded"]
+    findings, depth, guarantee = _judged(body, figures, checks)
+    demanded, asked = figures["demanded"], (checks.annex or {})["asked"]
     wrong = [("does not follow from the figures", each) for each in stated if each not in findings]
     wrong += [("follows, but is not stated", each) for each in findings if each not in stated]
     checks.faults += [
@@ -122,7 +168,8 @@ def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> No
         f"{each.sentence}"
         for how, each in wrong
     ]
-    about = (figures["request"], figures["labels"], figures["visibility"])
+    about = (figures["request"], figures["labels"], figures.get("people", 0), figures["visibility"])
+    subject = (body.request, asked.get("labels", []), len(asked.get("people", ())), body.visibility)
     for holds, fault in (
         (
             depth == body.depth == figures["depth"],
@@ -138,8 +185,14 @@ def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> No
             f"Whether the demanded depth '{demanded}' was reached is not as it follows.",
         ),
         (
-            about == (body.request, (checks.annex or {})["asked"].get("labels"), body.visibility),
+            about == subject,
             "The figures in the annex are of another request, label or visibility.",
+        ),
+        (
+            body.guarantee in (None, guarantee)
+            and guarantee == figures.get("guarantee", "measured"),
+            f"The certificate states guarantee '{body.guarantee}', and '{guarantee}' follows from "
+            f"the evidence.",
         ),
     ):
         checks.expect(holds, fault)

@@ -17,6 +17,7 @@ from unlabel.party.checkpoint import STAGED
 from unlabel.report.blinding import Blinding, blinded, key_that_opens, plain
 from unlabel.report.certificate_form import Body, Part
 from unlabel.report.checks import Checks
+from unlabel.report.verify_bases import check_base_files
 from unlabel.signing import is_hex
 
 
@@ -25,7 +26,8 @@ def check_run(body: Body, run: Path, request_blind: Blinding | None, checks: Che
 
     request_blind  how the active party's digests are stated
     """
-    for party in [*body.parties, *body.not_signed]:
+    check_base_files(body, run, checks)
+    for party in [*body.parties, *body.not_signed, *(body.bases.keys() - body.parties.keys())]:
         folder = run / party
         if not folder.is_dir():
             checks.unchecked.append(
@@ -58,13 +60,18 @@ def check_run(body: Body, run: Path, request_blind: Blinding | None, checks: Che
 
 
 def blinding(body: Body, run: Path | None, checks: Checks) -> Blinding | None:
-    """Return how the active party's digests are stated, None where the key is not at hand.
-
-    Those of a secret request stand under its key: of that party's folder, or of an annex that was
-    opened.
-    """
+    """Return how the active party's digests are stated, None where the key is not at hand."""
     if not body.secret:
         return plain
+    key = request_key(body, run, checks)
+    return None if key is None else partial(blinded, key=key)
+
+
+def request_key(body: Body, run: Path | None, checks: Checks) -> str | None:
+    """Return the key of a request, None where it is not at hand.
+
+    It lies in the active party's folder, and in an annex that was opened.
+    """
     path = (run or Path()) / ACTIVE / "secrets" / f"{Path(body.request).name}.json"
     key = None
     if run is not None and path.exists():
@@ -80,7 +87,7 @@ def blinding(body: Body, run: Path | None, checks: Checks) -> Blinding | None:
     if key is None and checks.annex is not None:
         asked = {**checks.annex.get("asked", {}), "key": checks.annex.get("key")}
         key = key_that_opens(body.commitment, asked)
-    return None if key is None else partial(blinded, key=key)
+    return key
 
 
 def check_ledger(

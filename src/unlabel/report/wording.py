@@ -14,6 +14,7 @@ from unlabel import terms
 from unlabel.audit.figures import Estimate, Figure, Measurements, ModelFigure
 from unlabel.audit.verdict import Verdict
 from unlabel.data import ACTIVE
+from unlabel.terms import Construction
 
 FORBIDDEN = ("erased", "compliant", "anonymous", "equivalent to retraining")
 
@@ -64,6 +65,13 @@ MEASURE_NAMES = {
     "relearning": "Cost of learning it again",
     "resurfacing": "Return after more training",
     "weights": "Models before and after",
+    "outputs": "What the model learns from",
+    "replay": "The same computation once more",
+    "base": "Bottom models, as made without labels",
+    "gradients": "Gradients that reached a bottom model",
+    "old-labels": "Answers with the old label",
+    "confidence": "Certainty of the old labels",
+    "people-membership": "Attack on membership of these people",
 }
 
 
@@ -87,20 +95,31 @@ def places(measures: Measurements | None) -> Mapping[str, str]:
     return terms.OWN_PLACES if has_own_bottom(measures) else terms.PLACES
 
 
-def is_probable(depth: str, measures: Measurements | None) -> bool:
+def is_probable(
+    depth: str, measures: Measurements | None, exact: Construction | None = None
+) -> bool:
     """Return whether a depth below the answers rests on no comparison with retrained models."""
+    if exact is not None:
+        return False
     compared = any(m.value("retrained") is not None for m in (measures or {}).values())
     return depth in ("top", "bottoms") and not compared
 
 
-def headline(depth: str, measures: Measurements | None) -> str:
+def headline(depth: str, measures: Measurements | None, exact: Construction | None = None) -> str:
     """Return a depth in words."""
+    if exact is not None:
+        return terms.EXACT_HEADLINE if exact.holds else terms.EXACT_FAILED
     words = (terms.OWN_HEADLINES if has_own_bottom(measures) else terms.HEADLINES)[depth]
     return f"Probably {words[0].lower()}{words[1:]}" if is_probable(depth, measures) else words
 
 
-def not_meant(depth: str, measures: Measurements | None) -> tuple[str, ...]:
+def not_meant(
+    depth: str, measures: Measurements | None, exact: Construction | None = None
+) -> tuple[str, ...]:
     """Return what a depth does not mean, in sentences."""
+    if exact is not None and exact.holds:
+        word = (terms.BY_WORD,) if exact.by_word else ()
+        return (*word, *terms.EXACT_NOT_MEANT, terms.NEVER_MEANT)
     sentences = terms.OWN_NOT_MEANT if has_own_bottom(measures) else terms.NOT_MEANT
     return (*sentences[depth], terms.NEVER_MEANT)
 
@@ -113,11 +132,14 @@ def subject(verdict: Verdict) -> str:
     return f"the labels of {verdict.people} {'person' if verdict.people == 1 else 'people'}"
 
 
-def meaning(depth: str, measures: Measurements | None) -> str:
+def meaning(depth: str, measures: Measurements | None, exact: Construction | None = None) -> str:
     """Return what a depth means; a comparison is claimed only where there was one.
 
     measures  of the audit that found the depth, None where only the depth is known
+    exact     how a request was made exact, None where it was not
     """
+    if exact is not None:
+        return terms.EXACT_MEANING[exact.restart] if exact.holds else terms.EXACT_FAILED_MEANING
     compared = any(m.value("retrained") is not None for m in (measures or {}).values())
     if compared or depth not in terms.UNCOMPARED:
         return terms.MEANINGS[depth]
@@ -142,6 +164,8 @@ def with_noise(verdict: Verdict) -> bool:
 def row_deletion(verdict: Verdict) -> str:
     """Return the honest sentence about a hidden request under a linear top, or nothing."""
     linear, silent = verdict.facts.top == "linear", not with_noise(verdict)
+    if verdict.facts.construction:
+        return ""
     return ROW_DELETION if verdict.visibility == "hidden" and linear and silent else ""
 
 
