@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from unlabel.config import (
         AuditSettings,
         DefendSettings,
+        FitSettings,
+        LabelFreeSettings,
         ModelSettings,
         MonitorSettings,
         Policy,
@@ -72,7 +74,8 @@ logging.getLogger("unlabel").addHandler(logging.NullHandler())
 __all__ = ["AuditFacts", "AuditSettings", "CertificateError", "Certified", "Change"]
 __all__ += ["CheckpointError", "Checks", "Copy", "DataError", "DefendSettings", "Deferred"]
 __all__ += ["Epoch", "Evaluation"]
-__all__ += ["Federation", "Finding", "ForgetDiverged", "ForgetError", "ForgetSettings"]
+__all__ += ["Federation", "Finding", "FitSettings", "ForgetDiverged", "ForgetError"]
+__all__ += ["ForgetSettings", "LabelFreeSettings"]
 __all__ += ["LedgerEntry", "Measurement", "ModelError", "ModelSettings", "MonitorSettings"]
 __all__ += ["Outcome", "PartyLost", "PartyRefused", "PartyStatus", "PartySuspected", "Policy"]
 __all__ += ["Predictions", "Privacy", "Progress", "PublicMismatch", "RemoteFederation", "Report"]
@@ -85,8 +88,8 @@ __all__ += ["WireError", "Work", "__version__", "make_auditor_keys", "verify"]
 _MODULES = {
     "unlabel.audit": "AuditFacts Measurement Privacy",
     "unlabel.audit.verdict": "Finding Verdict",
-    "unlabel.config": "AuditSettings DefendSettings ForgetSettings ModelSettings MonitorSettings "
-    "Policy RunConfig TrainSettings",
+    "unlabel.config": "AuditSettings DefendSettings FitSettings ForgetSettings LabelFreeSettings "
+    "ModelSettings MonitorSettings Policy RunConfig TrainSettings",
     "unlabel.federation": "Federation",
     "unlabel.forget": "Change Outcome PartyStatus Result Slot Status Work",
     "unlabel.forget.copies": "Copy",
