@@ -85,17 +85,17 @@ def measure(settings: PeopleSettings, say: Say) -> Result:
     seconds: list[float] = []
     whole = read_dataset(settings.config(0))
     for seed in settings.seeds:
-        world = _draw(settings, whole, seed)
+        world = draw_people(settings, whole, seed)
         say(f"seed {seed}: training a model that learns wrong labels by heart")
-        original = _train(settings, world, seed)
-        requests = _requests(settings, world, original, seed)
+        original = train_on(settings, world, seed)
+        requests = draw_requests(settings, world, original, seed)
         say(f"seed {seed}: training without the {sum(map(len, requests))} people")
         everybody = tuple(int(row) for request in requests for row in request)
-        retrained = _train(settings, world, seed, Forgotten(rows=everybody))
+        retrained = train_on(settings, world, seed, Forgotten(rows=everybody))
         for number, request in enumerate(requests):
             say(f"seed {seed}: request {number + 1}")
-            _note(confidences, accuracies, "original", original, world, request)
-            _note(confidences, accuracies, "retrained", retrained, world, request)
+            note_people(confidences, accuracies, "original", original, world, request)
+            note_people(confidences, accuracies, "retrained", retrained, world, request)
             ids = [str(row) for row in request]
             # The public rows are of the same people, a share of them with wrong labels too.
             outcome = original.forget(
@@ -105,7 +105,7 @@ def measure(settings: PeopleSettings, say: Say) -> Result:
                 ),
             )
             seconds.append(outcome.result.seconds)
-            _note(confidences, accuracies, "forgotten", original, world, request)
+            note_people(confidences, accuracies, "forgotten", original, world, request)
             outcome.rollback()
     return {
         "people": len(settings.seeds) * settings.requests * settings.listed,
@@ -119,7 +119,7 @@ def measure(settings: PeopleSettings, say: Say) -> Result:
             for name in ("retrained", "forgotten")
         },
         "kinds": {
-            kind: {model: _judge(pairs[kind]) for model, pairs in confidences.items()}
+            kind: {model: judge(pairs[kind]) for model, pairs in confidences.items()}
             for kind in KINDS
         },
     }
@@ -130,7 +130,7 @@ def _lost(before: Sequence[float], after: Sequence[float]) -> list[Array]:
     return [np.array([100 * (a - b)]) for a, b in zip(before, after, strict=True)]
 
 
-def _draw(settings: PeopleSettings, data: Dataset, seed: int) -> World:
+def draw_people(settings: PeopleSettings, data: Dataset, seed: int) -> World:
     """Draw people and give some of them wrong labels; they are a dataset of their own."""
     rng = np.random.default_rng(1000 + seed)
     total = settings.rows + settings.strangers
@@ -165,27 +165,29 @@ def _doubt(
     """Return how sure a model trained on other people is of everybody's true label."""
     rows = np.concatenate([others, chosen])
     part = _part(data, rows, data.y[rows], len(others))
-    scorer = _federation(replace(settings, epochs=SCORING), part, seed)
+    scorer = federation_of(replace(settings, epochs=SCORING), part, seed)
     scorer.train()
-    return _confidence(scorer, scorer.holdings.rows.test).numpy()
+    return confidence_in(scorer, scorer.holdings.rows.test).numpy()
 
 
-def _federation(settings: PeopleSettings, data: Dataset, seed: int) -> Federation:
+def federation_of(settings: PeopleSettings, data: Dataset, seed: int) -> Federation:
+    """Return an untrained run of people that were drawn."""
     holdings = dataset_holdings(settings.config(seed).under(Path.cwd()), data)
     return Federation.of(holdings)
 
 
-def _train(
+def train_on(
     settings: PeopleSettings, world: World, seed: int, without: Forgotten | None = None
 ) -> Federation:
-    federation = _federation(settings, world.data, seed)
+    """Return a trained run of people that were drawn, without the labels of some of them."""
+    federation = federation_of(settings, world.data, seed)
     federation.forgotten = without or Forgotten()
     federation.train()
     federation.forgotten = Forgotten()
     return federation
 
 
-def _requests(
+def draw_requests(
     settings: PeopleSettings, world: World, federation: Federation, seed: int
 ) -> list[Array]:
     """Draw the requests from the training rows, each with its share of every kind."""
@@ -200,7 +202,7 @@ def _requests(
     ]
 
 
-def _note(
+def note_people(
     confidences: dict[str, dict[str, list[tuple[Tensor, Tensor]]]],
     accuracies: dict[str, list[float]],
     model: str,
@@ -216,16 +218,17 @@ def _note(
     for kind in KINDS:
         listed = torch.from_numpy(request[world.kinds[kind][request]])
         never = torch.from_numpy(strangers[world.kinds[kind][strangers]])
-        pair = (_confidence(federation, listed), _confidence(federation, never))
+        pair = (confidence_in(federation, listed), confidence_in(federation, never))
         confidences.setdefault(model, {}).setdefault(kind, []).append(pair)
 
 
-def _confidence(federation: Federation, rows: Tensor) -> Tensor:
+def confidence_in(federation: Federation, rows: Tensor) -> Tensor:
+    """Return the probability of every row's label."""
     labels = federation.holdings.labels[rows]
     return federation.active.logits(rows).softmax(1).gather(1, labels[:, None])[:, 0]
 
 
-def _judge(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
+def judge(pairs: list[tuple[Tensor, Tensor]]) -> dict[str, Any]:
     """Return confidences and the attack's success, each with a 95 % interval.
 
     The attack sorts people by the confidence in their old label; its success is the probability
