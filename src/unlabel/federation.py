@@ -374,6 +374,8 @@ class Federation:
         before  what was forgotten in the run that this one replaces
         tables  from Python, to be kept in the parties' own subfolders
         """
+        if holdings.config.is_label_free:  # also where labels were cleared, or are of few people
+            expect_learnable(holdings.labels, holdings.names, holdings.rows.train)
         place = TemporaryFolder() if folder is None else Path(folder)
         path = place.path if isinstance(place, TemporaryFolder) else place
         # What lies there is of a run that this one replaces, so it is tried without that first.

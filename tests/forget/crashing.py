@@ -40,12 +40,14 @@ FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "c
 def run_verb(federation: Federation, verb: str, label: str) -> object:
     """Do to a run what a person would."""
     if verb == "forget":
-        return federation.forget([label], settings=ForgetSettings(method=METHOD, key=KEY))
+        method = None if federation.config.is_label_free else METHOD
+        return federation.forget([label], settings=ForgetSettings(method=method, key=KEY))
     verbs: dict[str, Callable[[Federation], object]] = {
         "commit": lambda federation: federation.commit(force=True),
         "rollback": Federation.rollback,
         "purge": Federation.purge,
         "recover": Federation.recover,
+        "train": Federation.train,
     }
     return verbs[verb](federation)
 
@@ -153,7 +155,9 @@ def die_at_every_moment(run: Path, verb: str, label: str, out: Path) -> None:
     out.mkdir(parents=True)
     work, told = out / "work", out / "moments.json"
     shutil.copytree(run, work)
-    federation = Federation.open(work, record=True, recovering=verb == "recover")
+    federation = Federation.open(
+        work, record=True, recovering=verb == "recover", resume=verb == "train"
+    )
 
     def undisturbed() -> None:
         fate = Fate(work)

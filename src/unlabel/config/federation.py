@@ -27,7 +27,7 @@ from unlabel.config.label_free import (
 )
 from unlabel.config.model import ModelSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
-from unlabel.config.run import PassiveMember, check_bottoms, with_top
+from unlabel.config.run import PassiveMember, check_bottoms, check_views, with_top
 from unlabel.config.train import OWN_SETTINGS, MachineSettings, TrainSettings
 from unlabel.errors import SettingsError, unknown
 
@@ -112,6 +112,7 @@ class Agreement(SharedSettings):
         expect("timeout", self.timeout, self.timeout > 0 and math.isfinite(self.timeout), "above 0")
         _check_members(self.parties, self.server)
         check_bottoms(self.bottoms, self.model, self.train)
+        check_views(self.bottoms, self.model, self.label_free)
         object.__setattr__(self, "model", with_top(self.model, self.bottoms))
         check_trust(self.trust)
         if self.trust and self.trust.keys() != set(self.parties):

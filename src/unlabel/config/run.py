@@ -136,6 +136,7 @@ class RunConfig:
     def __post_init__(self) -> None:
         check_trust(self.trust)
         check_bottoms(self.bottoms, self.model, self.train)
+        check_views(self.bottoms, self.model, self.label_free)
         if self.is_label_free:  # early stopping would tell partners something of the labels
             object.__setattr__(self, "train", replace(self.train, patience=0))
             object.__setattr__(self, "model", with_top(self.model, self.bottoms))
@@ -225,6 +226,16 @@ class RunConfig:
 def with_top(model: ModelSettings, bottoms: str) -> ModelSettings:
     """Return the models with the top that suits frozen bottoms, where none was chosen."""
     return replace(model, top="mlp") if bottoms == "blind" and model.top is None else model
+
+
+def check_views(bottoms: str, model: ModelSettings, label_free: LabelFreeSettings) -> None:
+    """Raise where views would be asked for that no top is fitted to."""
+    if label_free.views and (bottoms != "blind" or (model.top or "").startswith(SKLEARN)):
+        what = f"bottoms are {bottoms}" if bottoms != "blind" else f"the top is '{model.top}'"
+        raise SettingsError(
+            f"Expected no `label_free.views` where {what}: only a top of a blind run that is fitted "
+            f"pass by pass can use them."
+        )
 
 
 def check_bottoms(bottoms: str, model: ModelSettings, train: TrainSettings) -> None:

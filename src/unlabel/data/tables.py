@@ -160,6 +160,10 @@ def encode_labels(
     (array([0, 1, 0]), ('no', 'yes'))
     """
     names, codes = np.unique(labels, return_inverse=True)
+    if len(names) == 1 and names[0] == "":
+        raise DataError(
+            f"The label column is empty{where}; a classifier needs at least two labels."
+        )
     if len(names) < 2:
         raise DataError(
             f"The label column holds a single label ({names[0]}){where}; a classifier needs at "

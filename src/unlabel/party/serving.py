@@ -37,6 +37,8 @@ log = logging.getLogger("unlabel.party")
 RECEIVED = "gradients"
 #: Tables whose rows may move the weights.
 TRAINABLE = ("main", "public", SYNTHETIC)
+#: How embeddings are asked of a bottom that never sees a label: no other way leaves a trace in it.
+BLIND_MODES = ("predict", "view", "pair")
 
 
 @handles(Describe)
@@ -74,6 +76,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     can_train = mode == "predict" or table in TRAINABLE
     if mode in ("pair", "view"):
         can_train = table == "main"
+    is_blind = party.label_free is not None and party.label_free.keeps
+    require(not is_blind or mode in BLIND_MODES, "its bottom never learns with labels.", "policy")
     learning = mode != "pair" or party.bottom.own_contrast is not None
     require(learning, "it does not learn by views now.")
     require(can_train, f"it trains on its tables {', '.join(TRAINABLE)} and on no other.")
@@ -93,9 +97,12 @@ def embed(party: PassiveParty, message: Embed) -> Message:
 @handles(Gradients)
 def descend(party: PassiveParty, message: Gradients) -> Message:
     """Carry the gradients through the bottom model and take one step of the optimiser."""
+    part = party.label_free
+    is_final = part is not None and part.keeps and party.bottom.is_frozen
+    require(not is_final, "its bottom is kept for good, and no gradient moves it.", "policy")
     sent, values = take_gradients(party, message)
-    if party.label_free is not None and not party.bottom.is_frozen:
-        party.label_free.received.add(values)
+    if part is not None and not party.bottom.is_frozen:
+        part.received.add(values)
     with refusing_failures(party, "cannot learn"):
         if sent.mode == "inputs":
             party.bottom.move_inputs(sent.embeddings, values)

@@ -58,10 +58,10 @@ def expect_learnable(labels: Tensor, names: Sequence[str], train: Tensor) -> Non
     """Raise where fewer than two labels have rows to train on, before any party does anything."""
     occurring = labels[train][labels[train] >= 0].unique()
     if len(occurring) < 2:
-        only = f" ('{names[int(occurring[0])]}')" if len(occurring) else ""
+        only = f"only label '{names[int(occurring[0])]}' has" if len(occurring) else "none has"
         raise DataError(
-            f"{len(occurring)} label{'' if len(occurring) == 1 else 's'}{only} would be among the "
-            f"{len(train)} rows to train on; a classifier needs at least two.",
+            f"Expected at least two labels with rows to train on but {only} any among these "
+            f"{len(train)} rows; fill in more label cells.",
             code="one-label",
         )
 
