@@ -136,6 +136,11 @@ def _kept(run: Run, case: Case, subject: Subject) -> int:
 def kept_by(run: Run) -> KeptData:
     """Return what the label holder of a blind run has, as it has it in memory."""
     held, active = run.loaded, run.active
+    if "main" not in active.local_embeddings:
+        raise ForgetError(
+            "The embeddings of this run were deleted, since a party does not allow them to be kept "
+            "any more; without them nothing can be computed again."
+        )
     embeddings = dict(zip(active.embedded, active.local_embeddings["main"], strict=True))
     views = read_kept(run.folder / ACTIVE / LABEL_FREE, VIEWS)
     return KeptData(run.config, held.ids, held.labels, held.names, held.rows, embeddings, views)

@@ -20,9 +20,16 @@ from unlabel.audit.attacks.moved_rows import moved_attacks
 from unlabel.audit.binding import bind, noted_audit, verdict_of
 from unlabel.audit.compare import compare
 from unlabel.audit.construction import depth_by, judge_construction
-from unlabel.audit.exact import PURGED, Subject, evidence, exact_subject, recipe_parts, retrain
+from unlabel.audit.exact import (
+    PURGED,
+    Subject,
+    evidence,
+    exact_subject,
+    recipe_parts,
+    retrain,
+)
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
-from unlabel.audit.gate import NO_RETRAINED, depth_of, judge
+from unlabel.audit.gate import depth_of, judge
 from unlabel.audit.observation import (
     PARTS,
     Observation,
@@ -33,6 +40,7 @@ from unlabel.audit.observation import (
 from unlabel.audit.people import MEASURES_OF_PEOPLE, pictures_of_people
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
+from unlabel.audit.unknown import unknown_of
 from unlabel.audit.verdict import AUDIT, Verdict, reaches
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
@@ -58,17 +66,6 @@ NO_DATA = (
 PEOPLE = (
     "An audit judges the forgetting of whole labels, or that of people where it is exact, and a "
     "report shows an audit; what became of people's labels `unlabel forget` has said"
-)
-#: What no audit of an exact request can know.
-EXACT_UNKNOWN = (
-    "Labels that people used by hand, such as to choose settings: no record of that is kept.",
-    "What the features say of a label: they were never changed, and may predict it, as features "
-    "do.",
-    "Copies that a party made of old weights, data or messages outside this software, and "
-    "predictions that were already given out.",
-)
-OTHER_SEEDS = (
-    "How far models from other seeds differ: none were trained (`--retrained 3` trains some)."
 )
 #: What to do instead, by the state of the request.
 NEXT_FOR_PEOPLE = {
@@ -140,10 +137,8 @@ def audit(
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
     if not names and not exact:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
-    if exact:
-        subject = exact_subject(run, case)
-    else:
-        subject = replace(every, numbers=tuple(run.labels.index(name) for name in names))
+    numbers = () if exact else tuple(run.labels.index(name) for name in names)
+    subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
     labels = subject.numbers
     limits = demand or run.config.audit
     models = _models(run, case, subject)
@@ -189,7 +184,7 @@ def audit(
         pictures=pictures,
         privacy=Privacy.of(conduct, len(subject.names), attacks),
         messages=transfers_from_json(conduct.messages),
-        unknown=tuple(_unknown(case, models, bool(references))),
+        unknown=tuple(unknown_of(conduct, "original" not in models, bool(references))),
         thresholds=limits,
         facts=replace(
             facts,
@@ -331,26 +326,6 @@ def _references(
                 shutil.rmtree(work, ignore_errors=True)
         references.append(read_observation(path, subject.names, made_from))
     return references
-
-
-def _unknown(case: Case, models: Mapping[str, Observation], compared: bool) -> list[str]:
-    """Return what this audit cannot know."""
-    conduct = case.request.conduct
-    purged, hidden = "original" not in models, conduct.visibility == "hidden"
-    unrecorded, silent = not conduct.messages, (conduct.privacy or {}).get("information") == 0
-    if conduct.guarantee == "exact":
-        return [*EXACT_UNKNOWN, *(() if compared else (OTHER_SEEDS,))]
-    sentences = {
-        f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not compared,
-        "What the original knew: it was purged, so residual knowledge is undefined.": purged,
-        "What crossed the wire: no record of the request's messages was kept.": unrecorded,
-        "What the gradients that were sent tell a partner: they are not kept. Attacks here go by "
-        "how its own rows moved; `unlabel bench request-privacy` tries the others.": not silent,
-        "Copies that a party made of old weights, data or messages outside this software.": True,
-        "Attacks that nobody has thought of; each measure here is one attack, not all.": True,
-        "What partners' bottoms know of the label: a hidden request leaves it there.": hidden,
-    }
-    return [sentence for sentence, holds in sentences.items() if holds]
 
 
 def _facts(run: Run, subject: Subject, conduct: Conduct) -> AuditFacts:

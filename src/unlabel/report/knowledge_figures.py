@@ -9,7 +9,7 @@ from unlabel.audit.verdict import MODELS, Verdict
 from unlabel.report import charts
 from unlabel.report.charts import Mark, Row
 from unlabel.report.section import COMPARED, Section, Table, model_signs, named
-from unlabel.report.wording import MEASURE_NAMES, MODEL_NAMES, interval, places
+from unlabel.report.wording import MEASURE_NAMES, MODEL_NAMES, interval, places_of
 
 #: Names of the ticks of an axis that not all measures read as a share.
 UNITS = ("0", "0.25", "0.5", "0.75", "1")
@@ -75,7 +75,7 @@ def residue(verdict: Verdict) -> Section:
         return Section("residue", heading, explanation, missing="Nothing was measured.")
     models = [m for m in MODELS if any(m in each.values for each in measures.values())]
     pictures = []
-    named_places = places(verdict.measures)
+    named_places = places_of(verdict)
     for depth in (None, *named_places):
         rows = []
         for name, each in measures.items():

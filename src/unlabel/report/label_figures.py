@@ -27,6 +27,12 @@ def accuracy(verdict: Verdict) -> Section:
         "result leaves the forgotten label (in bold) at the left and all others where they were.",
         "Lines are 95 % intervals: the fewer samples, the longer.",
     )
+    if verdict.people:
+        explanation = (
+            "Of the test samples of each label, the share that the model calls by its name; "
+            "without these people's. A good result leaves all labels where they were.",
+            explanation[1],
+        )
     if not models:
         missing = "Accuracy by label was not measured."
         return Section("accuracy", heading, explanation, missing=missing)

@@ -99,7 +99,8 @@ class Step:
 def ladder(verdict: Verdict) -> list[Step]:
     """Return the three places, from the outermost to the innermost."""
     steps = []
-    for depth, place in wording.places(verdict.measures).items():
+    word = "Evidence" if verdict.facts.construction else "Tests"
+    for depth, place in wording.places_of(verdict).items():
         rulings: Counter[str] = Counter(f.ruling for f in verdict.findings if f.depth == depth)
         if reaches(verdict.depth, depth):
             # Where nothing passed outright, what there is are warnings, and that is to be seen.
@@ -110,7 +111,7 @@ def ladder(verdict: Verdict) -> list[Step]:
         else:
             state, ruling = "Not forgotten", "fail"
         counts = [f"{rulings[key]} {word}" for key, word in wording.RULINGS.items() if rulings[key]]
-        tests = f"Tests: {', '.join(counts)}" if counts else "No test was made"
+        tests = f"{word}: {', '.join(counts)}" if counts else "No test was made"
         steps.append(Step(place, state, ruling, tests))
     return steps
 
@@ -143,7 +144,7 @@ def bound(verdict: Verdict) -> list[str]:
 
 def findings(verdict: Verdict) -> Table:
     """Return every judgement as a line."""
-    places, names = wording.places(verdict.measures), wording.MEASURE_NAMES
+    places, names = wording.places_of(verdict), wording.MEASURE_NAMES
     lines = tuple(
         (places[each.depth], names.get(each.measure, each.measure), each.ruling, each.sentence)
         for each in verdict.findings

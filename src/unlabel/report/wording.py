@@ -95,6 +95,12 @@ def places(measures: Measurements | None) -> Mapping[str, str]:
     return terms.OWN_PLACES if has_own_bottom(measures) else terms.PLACES
 
 
+def places_of(verdict: Verdict) -> Mapping[str, str]:
+    """Return the same for a verdict, whose evidence may name the label holder's bottom too."""
+    own_bottom = ACTIVE in verdict.facts.construction.get("bases", {})
+    return terms.OWN_PLACES if own_bottom else places(verdict.measures)
+
+
 def is_probable(
     depth: str, measures: Measurements | None, exact: Construction | None = None
 ) -> bool:
@@ -151,7 +157,7 @@ def demand(verdict: Verdict) -> str:
     """Return whether the demanded depth was reached, in a sentence."""
     if verdict.demanded == "none":
         return "Nothing was demanded of this request."
-    asked = f"Demanded: forgotten as far as {places(verdict.measures)[verdict.demanded].lower()}"
+    asked = f"Demanded: forgotten as far as {places_of(verdict)[verdict.demanded].lower()}"
     reached = "Reached." if verdict.passed else "NOT reached."
     return f"{asked} (depth “{verdict.demanded}”). {reached}"
 
