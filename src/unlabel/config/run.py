@@ -233,8 +233,8 @@ def check_views(bottoms: str, model: ModelSettings, label_free: LabelFreeSetting
     if label_free.views and (bottoms != "blind" or (model.top or "").startswith(SKLEARN)):
         what = f"bottoms are {bottoms}" if bottoms != "blind" else f"the top is '{model.top}'"
         raise SettingsError(
-            f"Expected no `label_free.views` where {what}: only a top of a blind run that is fitted "
-            f"pass by pass can use them."
+            f"Expected no `label_free.views` where {what}: only a top of a blind run that is "
+            f"fitted pass by pass can use them."
         )
 
 

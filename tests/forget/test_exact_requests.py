@@ -1,0 +1,457 @@
+"""A label-free run that forgot is the run that never knew: the same tensors, parts and figures.
+
+The reference is a run on the same ids and features whose forgotten label cells are empty.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from blind_runs import (
+    FIT,
+    IDS,
+    ROWS,
+    TESTS,
+    Cells,
+    blind_run,
+    cells,
+    differences,
+    features,
+    passives_of,
+    tables,
+    without,
+    write_files,
+)
+from cli.command_line import one_thread
+from coded import coded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unlabel import Federation
+from unlabel.config import LabelFreeSettings, ModelSettings, RunConfig
+from unlabel.config.data import Columns
+from unlabel.errors import ForgetError, RunError, SettingsError
+from unlabel.train.label_record import LabelRecord
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+NAMES = ("alder", "beech", "cedar", "elm")
+LABELS = cells(names=NAMES)
+TOPS: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "mlp": {"top": "mlp", "balance": True},
+    "own module": {"top": "small_models:dropout_top"},
+    "logistic": {"top": "sklearn:LogisticRegression", "balance": True},
+    "trees": {
+        "top": "sklearn:HistGradientBoostingClassifier",
+        "options": {"max_iter": 3, "min_samples_leaf": 5},
+    },
+    "views": {"views": 2, "balance": True},
+    "no features": {"own": False},
+    "contrast": {"objective": "contrast"},
+    "pretrained": {"objective": "pretrained", "bottom": "blind_runs:scaled_by_two"},
+    "encoded": {"encoded": True},
+    "tuned": {"kind": "tuned", "balance": True},
+    "tuned without features": {"kind": "tuned", "own": False, "encoded": True},
+}
+ROW_PARTS = {
+    part: getattr(blind_run(LABELS, train=False).holdings.rows, part).tolist()
+    for part in ("train", "validation", "test")
+}
+
+
+def of_label(*names: str, labels: np.ndarray = LABELS) -> list[int]:
+    return np.flatnonzero(np.isin(labels.astype(str), names)).tolist()
+
+
+def people(rows: Sequence[int]) -> list[str]:
+    return [str(name) for name in IDS[list(rows)]]
+
+
+@pytest.mark.parametrize("form", TOPS.values(), ids=TOPS)
+def test_a_request_ends_in_the_run_that_never_knew(form: dict[str, Any]) -> None:
+    some = [row for row in (*ROW_PARTS["train"][:5], ROW_PARTS["test"][3]) if LABELS[row] != "elm"]
+    run = blind_run(LABELS, **form)
+    run.forget(["elm"]).commit()
+    assert run.labels == NAMES[:3]
+    assert differences(run, blind_run(without(LABELS, of_label("elm")), **form)) == []
+    run.forget(ids=people(some)).commit()
+    assert differences(run, blind_run(without(LABELS, of_label("elm") + some), **form)) == []
+
+
+@pytest.mark.parametrize("part", ROW_PARTS)
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_one_person_of_any_part_is_forgotten_exactly(kind: str, part: str) -> None:
+    row = ROW_PARTS[part][1]
+    run = blind_run(LABELS, kind=kind)
+    run.forget(ids=people([row])).commit()
+    assert differences(run, blind_run(without(LABELS, [row]), kind=kind)) == []
+
+
+@settings(max_examples=8)
+@given(data=st.data())
+def test_any_sequence_ends_in_the_same_run_whatever_its_order(data: st.DataObject) -> None:
+    asked: list[tuple[str, Any]] = [
+        *(("label", name) for name in data.draw(st.lists(st.sampled_from(NAMES), max_size=2))),
+        *(("person", row) for row in data.draw(st.lists(st.integers(0, ROWS - 1), max_size=6))),
+    ]
+    asked = data.draw(st.permutations(list(dict.fromkeys(asked))))
+    run, erased = blind_run(LABELS), set[int]()
+    for kind, what in asked:
+        rows = set(of_label(what)) if kind == "label" else {what}
+        if not rows - erased or (kind == "person" and what in erased):
+            continue
+        wanted = {"labels": [what]} if kind == "label" else {"ids": people([what])}
+        outcome = run.forget(**wanted)  # type: ignore[arg-type]
+        if data.draw(st.booleans()):
+            outcome.rollback()
+            continue
+        outcome.commit()
+        erased |= rows
+        if data.draw(st.booleans()):
+            run.purge()
+    assert differences(run, blind_run(without(LABELS, sorted(erased)))) == []
+
+
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_labels_and_people_purged_reopened_and_copied_stay_exact(kind: str, tmp_path: Path) -> None:
+    run = blind_run(LABELS, tmp_path / "run", kind=kind)
+    some = [row for row in range(30) if LABELS[row] not in ("beech", "cedar")]
+    run.forget(["beech"]).commit()
+    run.forget(["elm"]).rollback()
+    run.forget(ids=people(some)).commit()
+    reference = blind_run(without(LABELS, of_label("beech") + some), kind=kind)
+    assert differences(run, reference) == []
+    run.purge()
+    for other in (run, Federation.open(run.folder), Federation.open(run.folder).copy()):
+        assert differences(other, reference) == []
+    later = Federation.open(run.folder)
+    later.forget(["cedar"]).commit()
+    last = blind_run(without(LABELS, of_label("beech", "cedar") + some), kind=kind)
+    run.refresh()  # another process went on
+    for other in (later, run, Federation.open(run.folder)):
+        assert differences(other, last) == []
+
+
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_the_last_person_of_a_label_takes_its_name_along(kind: str) -> None:
+    row = ROW_PARTS["train"][0]
+    labels = np.where(LABELS == "elm", "alder", LABELS)
+    labels[row] = "elm"
+    run = blind_run(labels, kind=kind, balance=True)
+    assert run.labels == NAMES
+    run.forget(ids=people([row])).commit()
+    assert run.labels == NAMES[:3]
+    assert differences(run, blind_run(without(labels, [row]), kind=kind, balance=True)) == []
+
+
+def test_a_label_without_rows_to_train_on_is_told_and_forgotten_like_any_other() -> None:
+    labels = np.where(LABELS == "elm", "alder", LABELS)
+    labels[ROW_PARTS["test"][0]] = "elm"
+    run = blind_run(labels, balance=True)
+    assert "Label 'elm' has no row in: train, validation. Ids alone decide the parts." in run.notes
+    assert run.labels == NAMES
+    run.forget(["beech"]).commit()
+    reference = blind_run(without(labels, of_label("beech", labels=labels)), balance=True)
+    assert differences(run, reference) == []
+
+
+# What labels may be
+
+
+COLUMNS: dict[str, Sequence[Any]] = {
+    "numbers": (1, 2, 10),
+    "fractions": (0.5, 2.0, 1e3),
+    "codes with zeros": ("01", "02", "x"),
+    "truths and a text": (True, False, "maybe"),
+    "days": tuple(pd.to_datetime(["2020-01-01", "2021-05-05", "1999-12-31"])),
+    "names with blanks": ("a  b", " c", "d"),
+}
+
+
+def typed(values: Sequence[Any], gone: Sequence[int] = ()) -> pd.Series:
+    """Return a column of one of three values, of the type that pandas gives it, with gaps."""
+    chosen = np.searchsorted(sorted(set(cells())), cells().astype(str))
+    column = pd.Series(list(values))[chosen].reset_index(drop=True)
+    if len(gone):
+        column[list(gone)] = None  # numbers become fractions then
+    return column
+
+
+@pytest.mark.parametrize("values", COLUMNS.values(), ids=COLUMNS)
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_labels_of_any_type_are_named_as_if_cells_had_been_empty_from_the_start(
+    form: str, values: Sequence[Any], tmp_path: Path
+) -> None:
+    def begun(gone: Sequence[int]) -> Federation:
+        frames = {name: pd.DataFrame(table) for name, table in tables(LABELS).items()}
+        frames["bank"]["grown"] = typed(values, gone)
+        if form == "csv":
+            config = write_files(tmp_path / f"{len(gone)}", LABELS)
+            assert config.active is not None
+            frames["bank"].to_csv(config.active.table, index=False)
+            run = Federation.create(config)
+        else:
+            run = Federation.from_frames(
+                frames,
+                label="grown",
+                missing="flag",
+                bottoms="blind",
+                model=ModelSettings(top="linear"),
+                fit=FIT,
+            )
+        run.train()
+        return run
+
+    for number in range(3):
+        run = begun([])
+        gone = (run.holdings.labels == number).nonzero()[:, 0].tolist()
+        run.forget([run.labels[number]]).commit()
+        assert differences(run, begun(gone)) == []
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_numbers_in_one_file_split_between_parties_are_the_same_labels_with_gaps(
+    ending: str, tmp_path: Path
+) -> None:
+    def begun(gone: Sequence[int]) -> Federation:
+        table = pd.DataFrame({f"x{column}": features()[:, column] for column in range(6)})
+        table["y"] = typed((1, 2, 10), gone)
+        path = tmp_path / f"{len(gone)}.{ending}"
+        table.to_csv(path, index=False) if ending == "csv" else table.to_parquet(path)
+        config = RunConfig(
+            data=str(path),
+            columns=Columns(label="y"),
+            bottoms="blind",
+            model=ModelSettings(top="linear"),
+            fit=FIT,
+        )
+        run = Federation.create(config)
+        run.train()
+        return run
+
+    run = begun([])
+    gone = (run.holdings.labels == 2).nonzero()[:, 0].tolist()
+    run.forget([run.labels[2]]).commit()
+    assert differences(run, begun(gone)) == []
+
+
+def test_a_label_may_be_written_otherwise_than_the_run_names_it() -> None:
+    run = blind_run(np.where(LABELS == "elm", "007", LABELS))
+    assert "7" in run.labels
+    run.forget(["007"]).commit()
+    assert "7" not in run.labels
+
+
+# Files, other processes, changed tables
+
+
+def trained(config: RunConfig, folder: Path) -> Federation:
+    run = Federation.create(config, folder)
+    run.train()
+    return run
+
+
+def tuned(config: RunConfig) -> RunConfig:
+    return replace(
+        config,
+        bottoms="tuned",
+        label_free=LabelFreeSettings(epochs=1, batch=32),
+        train=replace(config.train, epochs=2, batch=16),
+    )
+
+
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_cleared_and_changed_tables_lead_to_the_run_on_what_they_hold(
+    kind: str, tmp_path: Path
+) -> None:
+    def files(name: str, labels: Cells) -> RunConfig:
+        config = write_files(tmp_path / name, labels)
+        return config if kind == "blind" else tuned(config)
+
+    left = without(LABELS, of_label("beech"))
+    run = trained(files("tables", LABELS), tmp_path / "run")
+    run.forget(["beech"]).commit()
+    run.purge()
+    reference = trained(files("reference", left), tmp_path / "other")
+    files("tables", left)  # their owner empties the cells
+    assert differences(Federation.open(run.folder), reference) == []
+    updated, _ = Federation.update(run.folder)
+    assert differences(updated, reference) == []
+
+    def grown(name: str, new: Sequence[str | None]) -> RunConfig:
+        """Add six people to all tables, with labels of their own."""
+        config = files(name, left)
+        for party in ("bank", "shop", "gym"):
+            path = tmp_path / name / f"{party}.csv"
+            table = pd.read_csv(path)
+            more = table.iloc[: len(new)].assign(id=[f"N{n}" for n in range(len(new))])
+            if party == "bank":
+                more["grown"] = new
+            pd.concat([table, more]).to_csv(path, index=False)
+        return config
+
+    # New people bring the forgotten label back, a new one, and none at all.
+    grown("tables", ["beech", "alder", None, "oak", "cedar", "oak"])
+    updated, _ = Federation.update(run.folder)
+    known = grown("reference", [None, "alder", None, "oak", "cedar", "oak"])
+    assert updated.labels == ("alder", "cedar", "elm", "oak")
+    assert differences(updated, trained(known, tmp_path / "third")) == []
+    assert differences(Federation.open(run.folder), updated) == []
+
+
+def test_people_whose_label_was_never_known_may_get_one_later(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", without(LABELS, range(9))), tmp_path / "run")
+    run.forget(ids=people([20])).commit()
+    write_files(tmp_path / "t", LABELS)
+    assert Federation.open(run.folder).labels == NAMES  # a label that came later changes nothing
+    updated, _ = Federation.update(run.folder)
+    assert (updated.holdings.labels < 0).nonzero()[:, 0].tolist() == [20]
+    assert updated.status().forgotten_people == 1
+    reference = trained(write_files(tmp_path / "r", without(LABELS, [20])), tmp_path / "other")
+    assert differences(updated, reference) == []
+
+
+def test_people_wait_for_an_update(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    rows = [ROW_PARTS["train"][0], ROW_PARTS["train"][4]]
+    run.defer(people(rows), "2099-01-01")
+    updated, _ = Federation.update(run.folder)
+    reference = trained(write_files(tmp_path / "r", without(LABELS, rows)), tmp_path / "other")
+    assert differences(updated, reference) == []
+
+
+def test_another_process_forgets_to_the_same_bytes(tmp_path: Path) -> None:
+    run = blind_run(LABELS, tmp_path / "run", top="mlp")
+    program = (
+        "import sys, torch; torch.set_num_threads(1); from unlabel import Federation; "
+        "run = Federation.open(sys.argv[1]); run.forget(['cedar']).commit(); run.purge()"
+    )
+    paths = os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths}
+    subprocess.run([sys.executable, "-c", program, run.folder], env=environment, check=True)
+    run.refresh()
+    reference = blind_run(without(LABELS, of_label("cedar")), tmp_path / "other", top="mlp")
+    assert differences(run, reference) == []
+    assert differences(Federation.open(run.folder), reference) == []
+
+
+# What a run keeps of a name, and what it refuses
+
+
+def test_after_a_purge_a_name_stands_in_the_request_alone(tmp_path: Path) -> None:
+    labels = np.where(LABELS == "elm", "alder", LABELS)
+    labels[:3] = "quokka"  # few enough to be noted when the run begins
+    run = blind_run(labels, tmp_path / "run")
+    run.forget(["quokka"])
+    run.audit(demand="none")
+    run.commit()
+    run.purge()
+    files = [path for path in run.folder.rglob("*") if path.is_file()]
+    named = {str(p.relative_to(run.folder)) for p in files if b"quokka" in p.read_bytes()}
+    requests = {
+        str(path.relative_to(run.folder))
+        for path in (*run.folder.glob("active/secrets/*"), *run.folder.glob("active/versions/*"))
+        if path.suffix == ".json"
+    }
+    assert named <= requests | {"active/ledger.jsonl", "active/audit.json"}
+    record = LabelRecord.read(run.folder / "active")
+    assert record is not None
+    assert "quokka" not in record.names
+
+
+def test_outputs_and_figures_have_no_place_for_a_forgotten_label() -> None:
+    run = blind_run(LABELS, top="mlp")
+    outcome = run.forget(["elm"])
+    assert outcome.result.forgotten_accuracy.after == 0
+    staged = run.predict(part="train").probabilities
+    assert staged.shape[1] == 4
+    assert float(torch.as_tensor(staged)[:, 3].max()) == 0
+    outcome.commit()
+    assert run.predict(part="train").probabilities.shape[1] == 3
+    assert set(run.predict().labels) <= set(NAMES[:3])
+
+
+Refusals = Mapping[str, tuple[Callable[[Federation], object], str]]
+REFUSED: Refusals = {
+    "one label left": (lambda run: run.forget(["alder", "beech", "cedar"]), ""),
+    "unknown label": (lambda run: run.forget(["oak"]), "unknown-label"),
+    "unknown person": (lambda run: run.forget(ids=["nobody"]), "unknown-id"),
+    "everybody of all but one": (
+        lambda run: run.forget(ids=people(of_label("alder", "beech", "cedar"))),
+        "one-label",
+    ),
+    "nothing": (lambda run: run.forget(), ""),
+    "both": (lambda run: run.forget(["elm"], ids=["P001"]), ""),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_what_cannot_be_forgotten_is_refused_and_changes_nothing(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    act, code = REFUSED[name]
+    run = blind_run(LABELS, tmp_path / "run", kind=kind)
+    kept, state = passives_of(run), json.dumps(sorted(map(str, run.folder.rglob("*"))))
+    with pytest.raises(ForgetError) as refusal:
+        act(run)
+    assert code in ("", refusal.value.code)
+    assert passives_of(run) == kept
+    assert json.dumps(sorted(map(str, run.folder.rglob("*")))) == state
+    assert differences(run, Federation.open(run.folder)) == []
+
+
+def test_a_person_is_forgotten_once() -> None:
+    run = blind_run(without(LABELS, [7]))
+    run.forget(ids=["P005", "P005"]).commit()
+    for row in (5, 7):
+        with pytest.raises(ForgetError, check=coded("already-forgotten")):
+            run.forget(ids=people([row]))
+
+
+def test_a_changed_label_that_nobody_forgot_is_noticed(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    run.forget(["beech"]).commit()
+    write_files(tmp_path / "t", without(LABELS, of_label("cedar")))
+    with pytest.raises(RunError, check=coded("labels-changed")):
+        Federation.open(run.folder)
+
+
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_slots_are_not_for_runs_without_labels_in_their_bottoms(kind: str, tmp_path: Path) -> None:
+    run = blind_run(LABELS, tmp_path / "run", kind=kind)
+    for act in (
+        lambda: run.queue(["elm"]),
+        lambda: Federation.enqueue(run.folder, ["elm"]),
+        lambda: run.slots(every=0, count=1),
+    ):
+        with pytest.raises(SettingsError, match="[Ss]lots are"):
+            act()
+    assert run.version == Federation.open(run.folder).version
+
+
+def test_an_interrupted_fit_returns_to_the_old_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, other = blind_run(LABELS), blind_run(LABELS)
+    with monkeypatch.context() as inside:
+
+        def stop(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        inside.setattr("unlabel.forget.exact_methods.fit_blind", stop)
+        with pytest.raises(KeyboardInterrupt):
+            run.forget(["elm"])
+    assert differences(run, other) == []
+    run.forget(["elm"]).commit()
+    assert differences(run, blind_run(without(LABELS, of_label("elm")))) == []
