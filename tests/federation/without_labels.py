@@ -14,7 +14,7 @@ from small_parties import LABELS, PARTIES, PASSIVE, person, provisioned, write_t
 from torch import Tensor
 
 from unlabel import Federation
-from unlabel.config import PassiveTable, RunConfig
+from unlabel.config import PassiveTable, Policy, RunConfig
 from unlabel.config.loader import dump, read_party
 from unlabel.data import ACTIVE
 from unlabel.remote.connect import RemoteFederation
@@ -43,12 +43,14 @@ def set_up(
     policy: str = "{}",
     predict: str = "refuse",
     port: int = 8002,
+    timeout: float = 60.0,
 ) -> dict[str, Path]:
     """Write tables and kits of three parties that all draw from seed 0; return the kits.
 
     features  whether the active party has some
     policy    of `shop`
     """
+    folder.mkdir(exist_ok=True)
     tables = write_tables(folder)
     table = pd.read_csv(tables[ACTIVE])
     if features:
@@ -66,6 +68,7 @@ def set_up(
         f"fit: {{epochs: 10}}\n"
         f"train: {train}\n"
         f"predict: {{missing: {predict}}}\n"
+        f"timeout: {timeout}\n"
     )
     return provisioned(folder, text, seed=0)
 
@@ -74,8 +77,8 @@ def change_policy(kit: Path, **changes: object) -> None:
     """Have the operator of a passive party change its policy; it holds from the next start."""
     file = kit / PARTY
     party = read_party(file)
-    assert party.policy is not None
-    changed = replace(party, policy=replace(party.policy, **changes))  # type: ignore[arg-type]
+    policy = replace(party.policy or Policy(), **changes)  # type: ignore[arg-type]
+    changed = replace(party, policy=policy)
     file.write_text(dump(changed), encoding="utf-8")
 
 

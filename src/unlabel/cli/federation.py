@@ -98,6 +98,25 @@ def _print_fingerprints(prints: Mapping[str, str]) -> None:
 
 
 @app.command()
+def drop(
+    kit: KitFolder,
+    party: Annotated[str, typer.Option(help="Who demands it.")],
+    json: Json = False,
+) -> None:
+    """Delete the kept embeddings of a blind run, at the active party; nobody is called for it."""
+    from unlabel import Federation
+
+    with Federation.connect(kit) as federation:
+        federation.drop_embeddings(party)
+    sentence = (
+        f"The embeddings of all rows were deleted, as {party} demands. New people are still "
+        f"predicted; for requests `unlabel train --federation {kit}` asks for embeddings again, "
+        f"where every party allows it."
+    )
+    print_result({"kit": str(kit), "party": party}, sentence, json=json)
+
+
+@app.command()
 def request(
     kit: KitFolder,
     out: Annotated[Path, typer.Option(help="File for the request.")],
