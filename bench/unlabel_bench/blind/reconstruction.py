@@ -50,7 +50,7 @@ def reconstruction(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        guesses["network"] = network.fit(x, y).predict(inputs[unknown])
+        guesses["network"] = network.fit(x, y.squeeze()).predict(inputs[unknown])
     trees: list[Any] = [HistGradientBoostingRegressor(max_iter=50, random_state=seed) for _ in y.T]
     guesses["trees"] = np.stack(
         [
