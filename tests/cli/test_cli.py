@@ -440,35 +440,48 @@ def test_the_demo_shows_that_two_know_more_than_one() -> None:
     assert set(found["alone"]) == set(found["wire"]) == {"left", "right"}
     assert found["accuracy"] > max(found["alone"].values())
     for seen in found["wire"].values():
-        assert seen["kinds_sent"] == ["Description", "Done", "Embeddings", "Saved"]
+        assert "Gradients" not in seen["kinds_received"]
         assert min(seen["messages"], seen["bytes_sent"], seen["bytes_received"]) > 0
-    # What is kept is the model that has forgotten a digit.
+    # What is kept is the model that has forgotten a digit, and does not know that there was one.
     judged = unlabel("evaluate", "runs/demo", "--json").json["per_label_accuracy"]
-    assert found["models"]["forgotten"]["forgotten"] == 0
-    assert judged[found["forgotten"]] is None  # purged: nobody knows which rows it had
-    assert found["models"]["original"]["forgotten"] > 0.8
-    depths = {name: model["depth"] for name, model in found["models"].items()}
-    assert (depths["original"], depths["mask"], depths["forgotten"]) == ("none", "answers", "top")
-    assert depths["retrained"] is None
+    assert found["forgotten"] not in judged
+    assert len(judged) == 9
     # The papers are there, and an outsider finds the certificate in order.
     assert "<html" in Path(found["report"]).read_text()
     checked = unlabel("verify", found["certificate"], "--run", "runs/demo", "--json").json
     assert (checked["holds"], checked["faults"]) == (True, [])
-    assert len(list(Path("runs/demo/left/versions").glob("*.safetensors"))) == 1
+    assert len(list(Path("runs/demo/active/versions").glob("*.safetensors"))) == 1
+    # Three ways to train, side by side.
+    kinds = found["kinds"]
+    words = {k: (v["visibility"], v["depth"], v["guarantee"]) for k, v in kinds.items()}
+    assert words == {
+        "supervised": ("hidden", "top", "measured"),
+        "tuned": ("open", "bottoms", "exact"),
+        "blind": ("hidden", "bottoms", "exact"),
+    }
+    assert min(kind["accuracy"] for kind in kinds.values()) > 0.93
+    assert kinds["blind"]["messages"] == 0 < kinds["supervised"]["messages"]
+    # From gradients of labels a partner knows nearly all of them; from a blind run what its own
+    # features say.
+    assert min(kinds[kind]["guess"]["gradients"] for kind in ("supervised", "tuned")) > 0.9
+    guess = kinds["blind"]["guess"]
+    assert guess["gradients"] is None
+    assert guess["embeddings"] < guess["features"] + 0.1
 
 
 def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("unlabel.cli.demo.EPOCHS", 1)
-    monkeypatch.setattr("unlabel.cli.demo.RETRAINED", 1)
+    for name in ("EPOCHS", "TUNED_EPOCHS", "LABEL_FREE_EPOCHS", "RETRAINED"):
+        monkeypatch.setattr(f"unlabel.cli.demo.{name}", 1)
     quick = ("forgotten-accuracy", "retained-accuracy", "rank", "probe-linear")
     measures = {name: MEASURES.get(name)() for name in quick}
     monkeypatch.setattr("unlabel.audit.service.compare", partial(compare, measures=measures))
     unlabel("demo", "--out", "page")
     page = unlabel("demo", "--out", "page", "--picture", "page.svg")
     assert page.code == 0
-    for words in ("Together they know more", "page/report.html", "what it sent", "Depth reached"):
+    shown = ("Together they know more", "page/report.html", "Three ways to train", "Depth reached")
+    for words in shown:
         assert words in page.out
     assert Path("page.svg").read_text().startswith("<svg")
 

@@ -1,9 +1,10 @@
-"""`unlabel demo`: two parties learn together, a label vanishes, and what is left is judged."""
+"""`unlabel demo`: parties learn without showing labels, one label vanishes, and all is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,40 +14,31 @@ from rich.panel import Panel
 from rich.text import Text
 
 from unlabel.cli.output import Json, make_table, messages, percent, print_json, results, say, to_svg
-from unlabel.cli.progress import ProgressBar, StepBar
+from unlabel.cli.progress import StepBar, TrainingBars
 from unlabel.compat import run_file
 from unlabel.files import write_atomically
 from unlabel.words import amount
 
 if TYPE_CHECKING:
-    from unlabel.audit import Measurement, Verdict
-    from unlabel.config import RunConfig
+    from unlabel.audit import Verdict
+    from unlabel.config import BottomsKind, RunConfig
     from unlabel.data import Features
     from unlabel.federation import Federation
     from unlabel.party import PassiveParty
     from unlabel.runfolder import Overwrite
     from unlabel.train import Holdings
 
+#: Passes of a training with labels, of one that starts from bottoms made without, and of these.
 EPOCHS = 15
+TUNED_EPOCHS = 6
+LABEL_FREE_EPOCHS = 12
 FORGOTTEN = 3
 #: Decides the draws of the request, so that the demo shows the same every time.
 KEY = "2a" * 32
-#: Models to retrain without the label, to compare with.
+#: Models to retrain without the label, to compare with where forgetting is not exact.
 RETRAINED = 2
-#: Rows of the table, by the name of the model behind each.
-SHOWN = {
-    "original": "before",
-    "forgotten": "after `hidden` (committed)",
-    "deep": "after `deep` instead",
-    "mask": "control: output hidden, nothing forgotten",
-    "retrained": "retrained without the label",
-}
-#: Columns of the table, and the measure behind each.
-COLUMNS = {
-    "retained": "retained-accuracy",
-    "forgotten": "forgotten-accuracy",
-    "probe": "probe-linear",
-}
+#: The partner whose view of a training is looked at.
+CURIOUS = "left"
 
 
 def demo(
@@ -60,38 +52,45 @@ def demo(
     """Train two parties on bundled data, forget a label, audit what is left; under a minute.
 
     A digit is cut in two: one party holds the left half of every image, another the right half,
-    and a third the labels. They train one model without showing each other anything but
-    embeddings and gradients. Then they forget one digit; an audit judges that beside models
-    retrained without it, and every party signs what it did.
+    and a third the labels. First a blind run: the two make their models without a label, and the
+    label holder fits its own on top. Forgetting a digit then takes no message, and is exact. Then
+    the same data is trained in the two other ways, so that you see what each costs and gives.
     """
     import torch
 
-    from unlabel.config import ModelSettings, RunConfig, TrainSettings
     from unlabel.federation import Federation
     from unlabel.train import load_holdings
 
     torch.set_num_threads(1)  # models this small only wait for a second one
-    config = RunConfig(
-        data="digits",
-        parties={"left": 4, "right": 4},
-        model=ModelSettings(bottom="convnet"),
-        train=TrainSettings(epochs=EPOCHS, seed=seed),
-    )
-    holdings = load_holdings(config)
+    blind = _config("blind", seed)
+    holdings = load_holdings(blind)
     alone = {name: _train_alone(holdings, name) for name in holdings.features}
     # Another demo forgot something too; a run of somebody's own is not replaced then.
-    replaced: Overwrite = "forgotten" if _is_demo(out, config) else True
-    federation = Federation.create(config, out, overwrite=replaced, record=True)
-    federation.train(watchers=[ProgressBar(messages, "left + right")])
+    replaced: Overwrite = "forgotten" if _is_demo(out, blind) else True
+    federation = Federation.create(blind, out, overwrite=replaced, record=True)
+    kinds = {"blind": _shown(federation)}
+    wire = {name: _wire(party) for name, party in federation.passives.items()}
+    verdict = _forget(federation, kinds["blind"])
+    assert verdict is not None
+    papers = _papers(federation, out)
+    supervised, tuned = (
+        Federation.create(_config(kind, seed), record=True) for kind in ("supervised", "tuned")
+    )
+    kinds["supervised"] = _shown(supervised)
+    _forget(supervised, kinds["supervised"], retrained=RETRAINED)
+    kinds["tuned"] = _shown(tuned)
+    _forget(tuned, kinds["tuned"], judged=False)  # exact as the first is; one audit is enough
     facts = {
-        "accuracy": federation.evaluate().accuracy,
+        "accuracy": kinds["blind"].accuracy,
         "alone": alone,
-        "wire": {name: _wire(party) for name, party in federation.passives.items()},
+        "wire": wire,
         "parties": len(alone),
         "forgotten": str(FORGOTTEN),
+        "depth": verdict.depth,
+        "kinds": {name: vars(kinds[name]) for name in ("supervised", "tuned", "blind")},
+        **papers,
+        "run": str(out),
     }
-    verdict, models = _forget(federation)
-    facts |= {"depth": verdict.depth, "models": models, **_papers(federation, out), "run": str(out)}
     if json:
         print_json(facts)
         return
@@ -99,6 +98,62 @@ def demo(
     results.print(page)
     if picture is not None:
         write_atomically(picture, to_svg(page, "unlabel demo").encode())
+
+
+def _config(kind: BottomsKind, seed: int) -> RunConfig:
+    """Return a run of the demo whose bottoms are made in one of the three ways."""
+    from unlabel.config import (
+        FitSettings,
+        LabelFreeSettings,
+        ModelSettings,
+        RunConfig,
+        TrainSettings,
+    )
+
+    epochs = {"supervised": EPOCHS, "tuned": TUNED_EPOCHS}
+    train = TrainSettings(seed=seed)
+    if kind in epochs:
+        train = replace(train, epochs=epochs[kind])
+    return RunConfig(
+        data="digits",
+        parties={"left": 4, "right": 4},
+        model=ModelSettings(bottom="convnet"),
+        bottoms=kind,
+        # Each party by itself, so that no gradient reaches it at all; digits have no mirror image.
+        label_free=LabelFreeSettings(epochs=LABEL_FREE_EPOCHS, batch=256, across=False, flip=False),
+        fit=FitSettings(epochs=60),
+        train=train,
+    )
+
+
+@dataclass
+class Kind:
+    """What one way to train costs and gives.
+
+    accuracy    on test rows, before anything is forgotten
+    guess       share of its training rows that a curious partner groups by label, by what it
+                looked at: gradients, embeddings or its own features
+    training    messages that partners got in training
+    seconds     that forgetting the digit took
+    messages    that partners got for it, from the request to the commit
+    retained    accuracy on the other digits afterwards
+    visibility  and depth and guarantee: the three words of the request, as the audit has them
+    """
+
+    accuracy: float
+    guess: Mapping[str, float | None]
+    training: int
+    seconds: float = 0.0
+    messages: int = 0
+    retained: float | None = None
+    visibility: str = ""
+    depth: str = ""
+    guarantee: str = ""
+
+    @property
+    def best_guess(self) -> float:
+        """The best of the partner's guesses."""
+        return max(share for share in self.guess.values() if share is not None)
 
 
 def _is_demo(out: Path, config: RunConfig) -> bool:
@@ -116,75 +171,91 @@ def _train_alone(holdings: Holdings, name: str) -> float:
     from unlabel.federation import Federation
 
     features: dict[str, Features] = {name: holdings.features[name]}
-    federation = Federation.of(replace(holdings, features=features))
-    federation.train(watchers=[ProgressBar(messages, f"{name} alone")])
+    config = replace(holdings.config, parties={name: 4})
+    federation = Federation.of(replace(holdings, features=features, config=config))
+    _train(federation, f"{name} alone")
     return federation.evaluate().accuracy
 
 
-def _forget(federation: Federation) -> tuple[Verdict, dict[str, dict[str, Any]]]:
-    """Forget a digit in depth, take that back, forget it in hiding and for good; judge both."""
-    from unlabel.audit import MEASURES, compare, observe
+def _train(federation: Federation, title: str) -> None:
+    with TrainingBars(messages, title) as bars:
+        federation.train(watchers=[bars], watch=bars.watch)
+
+
+def _shown(federation: Federation) -> Kind:
+    """Train a federation, and look at what a curious partner saw of it."""
+    from unlabel.cli.demo_guess import guesses
+    from unlabel.wire import Recorder
+
+    recorder = Recorder(federation.active.transport, keep_tensors=True)
+    plain, federation.active.transport = federation.active.transport, recorder
+    _train(federation, f"left + right, {federation.config.bottoms}")
+    federation.active.transport = plain
+    seen = recorder.transcripts[CURIOUS].entries if CURIOUS in recorder.transcripts else []
+    return Kind(
+        accuracy=federation.evaluate().accuracy,
+        guess=guesses(federation, CURIOUS, seen),
+        training=_messages(federation),
+    )
+
+
+def _messages(federation: Federation) -> int:
+    """Return how many messages the partners have received so far."""
+    return sum(
+        entry.direction == "received"
+        for party in federation.passives.values()
+        if party.transcript is not None
+        for entry in party.transcript.entries
+    )
+
+
+def _forget(
+    federation: Federation, kind: Kind, *, retrained: int = 0, judged: bool = True
+) -> Verdict | None:
+    """Forget a digit, judge that, and commit it; note what it came to.
+
+    retrained  models to compare with
+    judged     whether there is an audit; an exact method has its words without one
+    """
     from unlabel.forget import ForgetSettings
+    from unlabel.forget.exact_methods import EXACT
 
-    say(f"forgetting the digit {FORGOTTEN}: deep")
-    outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(method="deep", key=KEY))
-    deep = observe(federation.active, federation.holdings.rows, federation.labels)
-    outcome.rollback()
-    say(f"forgetting the digit {FORGOTTEN}: hidden")
-    outcome = federation.forget([FORGOTTEN], settings=ForgetSettings(key=KEY))
-    say(f"auditing it beside {RETRAINED} models retrained without the digit")
-    with StepBar(messages, "auditing") as bar:
-        verdict = federation.audit(retrained=RETRAINED, watch=bar.step)
-        measures = {name: MEASURES.get(name)() for name in _judged(verdict)}
-        more = compare({"deep": [deep]}, [FORGOTTEN], measures=measures, watch=bar.step)
+    def counted(act: Callable[[], Any]) -> Any:
+        before, started = _messages(federation), time.perf_counter()
+        done = act()
+        kind.seconds += time.perf_counter() - started
+        kind.messages += _messages(federation) - before
+        return done
+
+    say(f"forgetting the digit {FORGOTTEN}: {federation.config.bottoms}")
+    settings = ForgetSettings(key=KEY)
+    outcome = counted(lambda: federation.forget([FORGOTTEN], settings=settings))
+    kind.retained = outcome.result.retained_accuracy.after
+    verdict: Verdict | None = None
+    if judged:
+        with StepBar(messages, "auditing") as bar:
+            verdict = federation.audit(retrained=retrained, watch=bar.step)
     # With another seed the audit may find less than is demanded; then this is on record.
-    outcome.commit(force=not verdict.passed)
-    federation.purge()
-    every = {
-        name: replace(measurement, values={**measurement.values, **more[name].values})
-        for name, measurement in verdict.measures.items()
-        if name in measures
-    }
-    same = {"forgotten": verdict.facts.unchanged}
-    return verdict, {name: _model(name, every, federation, same.get(name, ())) for name in SHOWN}
-
-
-def _judged(verdict: Verdict) -> list[str]:
-    """Return the measures that decide a depth, and those that the table shows."""
-    wanted = dict.fromkeys([*COLUMNS.values(), *(f.measure for f in verdict.findings)])
-    return [name for name in wanted if name in verdict.measures]
-
-
-def _model(
-    name: str,
-    measures: Mapping[str, Measurement],
-    federation: Federation,
-    unchanged: Sequence[str],
-) -> dict[str, Any]:
-    """Return the figures of one model, and the depth it reaches beside the retrained ones."""
-    from unlabel.audit.gate import depth_of, judge
-
-    figures: dict[str, Any] = {
-        column: measures[measure].values[name].value for column, measure in COLUMNS.items()
-    }
-    if name == "retrained":  # what the others are held against
-        return {**figures, "depth": None}
-    beside_retrained = {
-        measure: replace(each, values={**each.values, "forgotten": each.values[name]})
-        for measure, each in measures.items()
-    }
-    findings = judge(beside_retrained, federation.config.audit, unchanged)
-    return {**figures, "depth": depth_of(findings)}
+    force = verdict is not None and not verdict.passed
+    counted(lambda: outcome.commit(force=force))
+    if verdict is None:
+        method = EXACT[federation.config.bottoms]()
+        kind.visibility, kind.depth, kind.guarantee = method.visibility, method.aim, "exact"
+    else:
+        kind.visibility, kind.depth = verdict.visibility, verdict.depth
+        kind.guarantee = verdict.guarantee
+    return verdict
 
 
 def _papers(federation: Federation, out: Path) -> dict[str, str]:
-    """Write the report and the certificate, and check the certificate as an outsider would."""
+    """Write the report and the certificate, check the certificate, and compute the model again."""
     from unlabel.report.service import CERTIFICATE, REPORT
     from unlabel.verification import verify
 
+    federation.purge()
     federation.report()
     federation.certificate()
-    checks = verify(out / CERTIFICATE, run=out)
+    checks = verify(out / CERTIFICATE, replay=out)
     assert not checks.faults, checks.faults
     return {"report": str(out / REPORT), "certificate": str(out / CERTIFICATE)}
 
@@ -195,6 +266,9 @@ def _wire(party: PassiveParty) -> dict[str, Any]:
         "messages": len(party.transcript.entries),
         "bytes_received": party.transcript.total_bytes("received"),
         "bytes_sent": party.transcript.total_bytes("sent"),
+        "kinds_received": sorted(
+            {e.kind for e in party.transcript.entries if e.direction == "received"}
+        ),
         "kinds_sent": sorted({e.kind for e in party.transcript.entries if e.direction == "sent"}),
     }
 
@@ -203,19 +277,14 @@ def _page(facts: dict[str, Any], verdict: Verdict) -> Group:
     from unlabel.cli.audit import headline
 
     together, out = percent(facts["accuracy"]), facts["run"]
-    who = [["who trains", "test accuracy"]]
+    who = [["who trains, blind", "test accuracy"]]
     who += [[f"label holder + {name} half", percent(part)] for name, part in facts["alone"].items()]
     who.append(["[bold]label holder + left half + right half[/]", f"[bold]{together}[/]"])
-    crossed = [["party", "messages", "received", "sent", "what it sent"]]
+    crossed = [["party", "messages", "received", "sent", "what it was asked"]]
     for name, seen in facts["wire"].items():
         sizes = [amount(seen["bytes_received"]), amount(seen["bytes_sent"])]
-        crossed.append([name, f"{seen['messages']:,}", *sizes, ", ".join(seen["kinds_sent"])])
-    forgotten = [["model", "other digits", f"the {FORGOTTEN}", "probe", "depth"]]
-    for name, title in SHOWN.items():
-        figures = facts["models"][name]
-        cells = [*(percent(figures[key]) for key in COLUMNS), figures["depth"] or "the aim"]
-        bold = name == "forgotten"
-        forgotten.append([f"[bold]{cell}[/]" if bold else cell for cell in (title, *cells)])
+        asked = ", ".join(seen["kinds_received"])
+        crossed.append([name, f"{seen['messages']:,}", *sizes, asked])
     about = Text(
         "Ten handwritten digits, each image cut in two. One party holds the left halves, one the "
         f"right halves, a third the labels. Nobody shows the others their data. Then the digit "
@@ -223,8 +292,8 @@ def _page(facts: dict[str, Any], verdict: Verdict) -> Group:
     )
     next_steps = Text(
         f"{facts['report']}        the audit as a page: open it in a browser\n"
-        f"{facts['certificate']}   what every party signed; checked, it holds\n"
-        f"{out} has one subfolder a party, with its checkpoint and its ledger; what stems from "
+        f"{facts['certificate']}   what every party signed; checked and replayed, it holds\n"
+        f"{out} has one subfolder a party, with its model and its ledger; what stems from "
         f"before was purged.\n"
         f"unlabel status {out}                who is on which version\n"
         f"unlabel forget {out} --label 7      the next request"
@@ -232,13 +301,34 @@ def _page(facts: dict[str, Any], verdict: Verdict) -> Group:
     return Group(
         Panel(about, title="unlabel demo", title_align="left"),
         make_table("Together they know more", who),
-        make_table("What crossed each party's boundary in training", crossed),
-        make_table(
-            f"The digit {FORGOTTEN} is forgotten",
-            forgotten,
-            "probe: a linear classifier on the frozen embeddings, given one labelled sample a "
-            f"digit; depth: the deepest that holds beside {RETRAINED} retrained models",
-        ),
+        make_table("What crossed each party's boundary: no gradient", crossed),
+        _side_by_side(facts),
         headline(verdict),
         Panel(next_steps, title="Where to look", title_align="left"),
     )
+
+
+def _side_by_side(facts: dict[str, Any]) -> Any:
+    kinds = [Kind(**each) for each in facts["kinds"].values()]
+    rows = [["", *facts["kinds"]]]
+    rows += [
+        ["test accuracy", *(percent(kind.accuracy) for kind in kinds)],
+        ["messages to partners in training", *(f"{kind.training:,}" for kind in kinds)],
+        ["a partner groups its rows by label", *(percent(kind.best_guess) for kind in kinds)],
+        [f"forgetting the {FORGOTTEN}: seconds", *(f"{kind.seconds:.1f}" for kind in kinds)],
+        ["messages to partners for it", *(f"{kind.messages:,}" for kind in kinds)],
+        ["accuracy on the other digits after", *(percent(kind.retained) for kind in kinds)],
+        *([word, *(getattr(k, word) for k in kinds)] for word in WORDS),
+    ]
+    shown = [*rows[:1], *([*row[:-1], f"[bold]{row[-1]}[/]"] for row in rows[1:])]
+    alone = percent(kinds[-1].guess["features"])
+    return make_table(
+        f"Three ways to train, and to forget the {FORGOTTEN}",
+        shown,
+        f"how a partner groups: k-means of the gradients it got, its embeddings or its features, "
+        f"whichever is best; with its own half alone {alone}",
+    )
+
+
+#: The three words of a request.
+WORDS = ("visibility", "depth", "guarantee")

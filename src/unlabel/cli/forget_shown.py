@@ -156,7 +156,10 @@ def show(result: Result, run: object, *, committed: bool) -> None:
 
 
 def _next(result: Result, run: object, *, committed: bool) -> Text:
-    """Return what to do now; people have no audit, so theirs is decided by the table above."""
+    """Return what to do now; people have an audit only where their labels go exactly.
+
+    Else theirs is decided by the table above.
+    """
     if result.failed:
         reason = f": {result.failed} Next: unlabel rollback {run}"
         return Text.assemble(("Failed", "bold"), reason)
@@ -165,7 +168,7 @@ def _next(result: Result, run: object, *, committed: bool) -> Text:
     if committed:
         return Text(f"Committed. Next: unlabel purge {run}, then unlabel certificate {run}")
     undo = f"or unlabel rollback {run}"
-    if result.people:
+    if result.people and result.method not in EXACT_NAMES.values():
         return Text(
             f"Staged. People have no audit. Next: unlabel commit {run}, "
             f"then unlabel certificate {run}, {undo}"

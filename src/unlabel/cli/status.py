@@ -60,8 +60,8 @@ def status(
     note = "all parties agree" if standing.together else differ
     if opened.is_blind:
         note = (
-            f"Bottoms are blind: {', '.join(opened.passives) or 'the partners'} keep what they "
-            f"froze, and requests concern the label holder alone."
+            f"Bottoms are blind: frozen at {', '.join(opened.passives) or 'the partners'}. "
+            f"Requests concern the label holder alone."
         )
     print_table(f"Forgotten: {_forgotten(opened, standing)}", rows, note)
     if standing.unfinished:
