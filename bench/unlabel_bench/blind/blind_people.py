@@ -306,7 +306,7 @@ def page(result: Result) -> str:
 
 def picture(result: Result) -> Picture:
     """Return the attack's success on every kind of people as bars, a panel a top."""
-    panels = []
+    panels: list[Panel] = []
     for top, figures in result["tops"].items():
         series = []
         for number, model in enumerate(MODELS):

@@ -163,7 +163,7 @@ def auc_of(federation: Federation) -> float:
     return 100 * float(roc_auc_score(federation.holdings.labels[test].numpy(), chances))
 
 
-def _given_away(settings: BlindTablesSettings, federation: Federation, seed: int) -> Any:
+def _given_away(settings: BlindTablesSettings, federation: Federation, seed: int) -> dict[str, Any]:
     """Return how well the partner's columns follow from what it sends."""
     held = federation.holdings
     draw = np.random.default_rng(seed)
@@ -320,7 +320,7 @@ def page(result: Result) -> str:
 
 def picture(result: Result) -> Picture:
     """Return AUC of trees over what is given away, a panel a table."""
-    panels = []
+    panels: list[Panel] = []
     for name, entry in result["summary"].items():
         series = []
         for number, scale in enumerate(result["settings"]["scales"]):

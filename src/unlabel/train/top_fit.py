@@ -219,7 +219,7 @@ Gathered = tuple[Tensor, Tensor, list[Tensor]]
 
 
 def _gathered(
-    planned: Sequence[Tensor], labels: Tensor, held: Sequence[Tensor], places: Tensor | None
+    planned: list[Tensor], labels: Tensor, held: Sequence[Tensor], places: Tensor | None
 ) -> Iterator[Gathered]:
     """Yield batches with their labels and embeddings, many of them gathered at once.
 
@@ -255,7 +255,7 @@ def quick_dropout(module: nn.Module, device: torch.device) -> Iterator[None]:
     changed = [part for part in module.modules() if type(part) is nn.Dropout and part.p == 0.5]
     changed = changed if device.type == "cpu" else []
     for part in changed:
-        part.forward = _coins(part)  # type: ignore[method-assign]
+        part.forward = _coins(part)  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
