@@ -28,6 +28,9 @@ NAMES = ("alder", "beech", "cedar")
 FIT = FitSettings(epochs=3, batch=16)
 TESTS = Path(__file__).parent
 
+#: Settings of `blind_run` that say how bottoms are made.
+LABEL_FREE = ("across", "views", "width", "scale")
+
 Cells = Sequence[str | float | None]
 
 
@@ -50,11 +53,11 @@ def without(labels: Cells, rows: Sequence[int] | np.ndarray) -> np.ndarray:
     return left
 
 
-def tables(labels: Cells, *, own: bool = True) -> dict[str, dict[str, Any]]:
+def tables(labels: Cells, *, active_part: bool = True) -> dict[str, dict[str, Any]]:
     """Return the tables of a bank with the labels, a shop and a gym; a category and a gap each."""
     x = features()
     bank: dict[str, Any] = {"id": IDS, "grown": np.array(labels, dtype=object)}
-    if own:
+    if active_part:
         bank |= {"age": x[:, 0], "town": np.where(x[:, 1] > 0, "north", "south")}
     shop = {"id": IDS, **{f"s{n}": x[:, n] for n in (1, 2, 3, 4)}}
     gaps = np.where(x[:, 6] > 1, np.nan, x[:, 6])
@@ -69,19 +72,19 @@ def blind_run(
     kind: str = "blind",
     top: str | None = "linear",
     objective: str = "auto",
-    own: bool = True,
+    active_part: bool = True,
     train: bool = True,
     options: Mapping[str, Any] | None = None,
     bottom: str = "mlp",
     **more: Any,
 ) -> Federation:
     """Return a run over `tables`, trained."""
-    settings = {name: more.pop(name) for name in ("across", "views", "width") if name in more}
+    settings = {name: more.pop(name) for name in LABEL_FREE if name in more}
     settings = {"epochs": 2, "batch": 32, **settings}
     if kind == "tuned":
         more = {"epochs": 2, "batch": 16, **more}
-    made = Federation.from_frames(
-        tables(labels, own=own),
+    run = Federation.from_frames(
+        tables(labels, active_part=active_part),
         label="grown",
         folder=folder,
         missing="flag",
@@ -92,8 +95,8 @@ def blind_run(
         **more,
     )
     if train:
-        made.train()
-    return made
+        run.train()
+    return run
 
 
 def write_files(folder: Path, labels: Cells) -> RunConfig:

@@ -119,5 +119,3 @@ def expect_whole(folder: Path, when: str, old: Federation, exact: Federation) ->
 def equal(one: Federation, other: Federation) -> bool:
     first, second = state_of(one), state_of(other)
     return first.keys() == second.keys() and all(torch.equal(first[k], second[k]) for k in first)
-
-

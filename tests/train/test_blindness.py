@@ -38,11 +38,11 @@ PATCH = pytest.MonkeyPatch()
 #: How bottoms can be made, and what of it a run's own settings decide.
 FORMS: dict[str, dict[str, Any]] = {
     "components": {"objective": "components"},
-    "components of ranks": {"objective": "components", "views": 2},
+    "components of ranks": {"objective": "components", "scale": "quantile", "views": 2},
     "contrast": {"objective": "contrast", "across": False},
     "contrast across": {"objective": "contrast", "views": 1},
     "pretrained": {"objective": "pretrained", "bottom": "blind_runs:scaled_by_two"},
-    "label holder without features": {"own": False},
+    "label holder without features": {"active_part": False},
     "balance": {"balance": True},
     "boosted trees": {
         "top": "sklearn:HistGradientBoostingClassifier",
@@ -70,11 +70,11 @@ def one_of_a_kind(labels: Cells) -> np.ndarray:
 
 CHANGES: dict[str, Callable[[Cells], Cells]] = {
     "permuted": swapped,
-    "others, and more of them": lambda labels: cells(9, ("fir", "oak", "pine", "yew", "zelkova")),
+    "others, and more of them": lambda _: cells(9, ("fir", "oak", "pine", "yew", "zelkova")),
     "partly missing": lambda labels: without(labels, range(0, ROWS, 2)),
     "of a few people": lambda labels: without(labels, range(40, ROWS)),
     "one of a kind": one_of_a_kind,
-    "one label alone but for two people": lambda labels: np.where(
+    "one label alone but for two people": lambda _: np.where(
         np.isin(np.arange(ROWS), (3, 4)), "beech", "alder"
     ),
     "numbers": lambda labels: np.searchsorted(NAMES, np.array(labels, dtype=str)) + 0.5,
@@ -84,8 +84,8 @@ CHANGES: dict[str, Callable[[Cells], Cells]] = {
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_partners_see_the_same_bytes_whatever_the_labels_are(form: dict[str, Any]) -> None:
     first = seen(cells(), **form)
-    for change, made in CHANGES.items():
-        assert seen(made(cells()), **form) == first, change
+    for name, change in CHANGES.items():
+        assert seen(change(cells()), **form) == first, name
 
 
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -182,13 +182,15 @@ def test_no_request_sends_a_message_or_touches_a_partners_folder(
         expect_silence("a training that is done")
     # To open a run asks the parties what they have, and no more.
     with watching(PATCH) as views:
-        again = Federation.open(tmp_path / "run")
+        reopened = Federation.open(tmp_path / "run")
         opened = views.count()
         assert len({tuple(set(each)) for each in views.received.values()}) == 1
-        again.forget(ids=alders[9:] or [str(IDS[np.flatnonzero(cells() == "alder")[9]])]).commit()
-        again.purge()
+        reopened.forget(
+            ids=alders[9:] or [str(IDS[np.flatnonzero(cells() == "alder")[9]])]
+        ).commit()
+        reopened.purge()
         assert views.count() == opened
-    assert passives_of(again) == kept
+    assert passives_of(reopened) == kept
 
 
 def test_files_show_partners_nothing_of_labels(tmp_path: Path) -> None:
