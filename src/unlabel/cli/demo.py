@@ -326,7 +326,8 @@ def _side_by_side(facts: dict[str, Any]) -> Any:
         f"Three ways to train, and to forget the {FORGOTTEN}",
         shown,
         f"how a partner groups: k-means of the gradients it got, its embeddings or its features, "
-        f"whichever is best; with its own half alone {alone}",
+        f"whichever is best; with its own half alone {alone}. Supervised runs draw their test rows "
+        f"by label, the others by id",
     )
 
 
