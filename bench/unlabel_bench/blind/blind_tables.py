@@ -63,6 +63,7 @@ class BlindTablesSettings:
     records  JSONL file of the figures; it is read first, and what is there is not repeated
     page     Markdown file to write the tables into
     picture  PNG file to draw into; needs matplotlib
+    note     a sentence for that page, below what was aimed at
     """
 
     tables: tuple[str, ...] = TABLES
@@ -77,6 +78,7 @@ class BlindTablesSettings:
     records: str = ""
     page: str = ""
     picture: str = ""
+    note: str = ""
 
     def __post_init__(self) -> None:
         expect("seeds", self.seeds, self.seeds >= 1, "at least 1")
@@ -315,6 +317,7 @@ def page(result: Result) -> str:
         "## What was aimed at",
         "With trees on top, at half and at the full width:",
         markdown.table(goals(result)),
+        about.get("note", ""),
     )
 
 
