@@ -55,10 +55,12 @@ def fit_blind(
     active: ActiveParty, rows: Rows, config: RunConfig, watchers: Sequence[Watcher] = ()
 ) -> list[Epoch]:
     """Fit the top of a blind run to the labels that its active party knows."""
-    views: list[Tensor] = []
-    if config.label_free.views:
+    views = active.local_embeddings.get(VIEWS, [])
+    if config.label_free.views and not views:
         kept = read_kept(active.versions.store.home / LABEL_FREE, VIEWS)
         views = [kept[name].to(active.device) for name in active.embedded]
+        # Read once: with many views that takes longer than a fit.
+        active.local_embeddings = {**active.local_embeddings, VIEWS: views}
     return fit_top(active, rows, recipe_of(config), views, watchers)
 
 
