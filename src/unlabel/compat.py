@@ -166,8 +166,8 @@ def certificate(raw: Any) -> Any:
     mode, stated = body.get("mode"), body.get("depth")
     if mode not in (*MODES, "secret") or not isinstance(stated, Mapping):
         return raw
-    since = ("visibility", "secret", "guarantee", "words", "version", "demand", "figures")
-    since += ("bases", "replay")
+    since = [*("visibility", "secret", "guarantee", "words"), *("version", "demand", "figures")]
+    since += ["bases", "replay"]
     foreign = [name for name in since if name in body]
     foreign += [f"depth.{name}" for name in stated if name not in ("level", "words")]
     reached = stated.get("level")

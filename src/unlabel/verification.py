@@ -59,9 +59,11 @@ def verify(
 
         check_again(Federation.open(rerun).copy(), checks)
     if replay is not None:
+        from unlabel.federation import Federation
         from unlabel.report.replay import check_replay
 
-        check_replay(Path(replay), checks)
+        config, copied = read_run_folder(Path(replay)), lambda: Federation.open(replay).copy()
+        check_replay(Path(replay), config, copied, checks)
     return checks
 
 

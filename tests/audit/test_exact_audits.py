@@ -84,9 +84,9 @@ def test_a_label_is_exact_before_and_after_the_commit_and_nobody_is_asked(run: P
     assert committed.pictures["labels"] == list(NAMES)
     assert set(rulings(staged).values()) == {"pass"}
     assert set(rulings(staged)) == {"outputs", "replay", "base", "gradients"}
-    gone = staged.measures["forgotten-accuracy"]
-    assert gone.value("original") > 0.2 > gone.value("forgotten") == 0  # type: ignore[operator]
-    assert {"original", "mask", "forgotten"} == set(gone.values)
+    left_of_it = staged.measures["forgotten-accuracy"]
+    assert left_of_it.value("original") > 0.2 > left_of_it.value("forgotten") == 0  # type: ignore[operator]
+    assert {"original", "mask", "forgotten"} == set(left_of_it.values)
     # The new top has no output for it, so that nothing ranks its samples.
     assert staged.measures["rank"].value("forgotten") == 0.5
 
@@ -171,9 +171,9 @@ def test_models_to_compare_with_are_fits_from_other_seeds_and_are_kept(run: Path
     federation.forget(["beech"])
     with nobody_asked():
         verdict = federation.audit(retrained=2)
-    again = federation.audit()
-    assert verdict.facts.retrained == again.facts.retrained == 2
-    assert verdict.facts.references == again.facts.references
+    repeated = federation.audit()
+    assert verdict.facts.retrained == repeated.facts.retrained == 2
+    assert verdict.facts.references == repeated.facts.references
     assert len(set(verdict.facts.references)) == 2
     seeds = verdict.measures["calibration"]
     assert len(seeds.figure("retrained").seeds) == 2

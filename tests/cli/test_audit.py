@@ -27,6 +27,7 @@ from unlabel_bench.privacy.partner_view import Heard, heard_of
 from unlabel import Federation
 from unlabel.audit import MEASURES, Verdict, compare
 from unlabel.audit import service as auditing
+from unlabel.audit.exact import Subject
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
 from unlabel.forget.plan import plan
@@ -346,7 +347,9 @@ def test_a_party_whose_model_is_the_same_has_forgotten_nothing(run: Path) -> Non
     federation.commit()
     federation = stage(run, 5)
     case = auditing.find_case(federation)
-    models = auditing._models(federation, case, (5,))
+    held = federation.holdings
+    subject = Subject(held.labels, held.names, held.rows, (5,))
+    models = auditing._models(federation, case, subject)
     moved = {p: values + 1 for p, values in models["original"].test.embeddings.items()}
     other = replace(models["original"].test, embeddings=moved)
     models["original"] = replace(models["original"], test=other)

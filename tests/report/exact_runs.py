@@ -34,7 +34,8 @@ def features() -> np.ndarray:
 def labels() -> np.ndarray:
     x = features()
     noise = np.random.default_rng(6).normal(size=(ROWS, 3))
-    return np.array(NAMES, dtype=object)[(x[:, :3] + x[:, 3:] + 0.5 * noise).argmax(1)]
+    numbers = (x[:, :3] + x[:, 3:] + 0.5 * noise).argmax(1)
+    return np.array([NAMES[number] for number in numbers], dtype=object)
 
 
 def people(run: Path, count: int, name: str = "alder", part: str = "train") -> list[str]:
@@ -42,7 +43,7 @@ def people(run: Path, count: int, name: str = "alder", part: str = "train") -> l
     record = LabelRecord.read(run / "active")
     assert record is not None
     rows = getattr(record.rows, part).numpy()
-    return IDS[rows[labels()[rows] == name]][:count].tolist()
+    return [str(who) for who in IDS[rows[labels()[rows] == name]][:count]]
 
 
 def make_run(

@@ -73,9 +73,11 @@ class Confidence(Measure):
         if not len(part):
             return Figure(None, note=NOBODY)
         chances = part.logits.double().softmax(1).gather(1, part.labels[:, None])[:, 0].tolist()
-        low, high = mean_interval(chances) if len(chances) > 1 else (None, None)
-        bounded = [None if end is None else min(1.0, max(0.0, end)) for end in (low, high)]
-        return Figure(float(np.mean(chances)), *bounded, {"rows": len(part)})
+        value, detail = float(np.mean(chances)), {"rows": len(part)}
+        if len(chances) < 2:
+            return Figure(value, detail=detail)
+        low, high = mean_interval(chances)
+        return Figure(value, max(0.0, low), min(1.0, high), detail)
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,10 @@ class PeopleMembership(Measure):
         is_member = np.arange(len(members) + len(strangers)) < len(members)
         ranking = Ranking(np.concatenate([members, strangers]), is_member)
         value = float(ranking.auc().clip(0, 1)[0])
-        interval = bootstrap(ranking.auc, is_member.astype(np.int64))
-        ends = interval if len(members) > 1 else (None, None)
-        return Figure(value, *ends, {"members": len(members), "strangers": len(strangers)})
+        detail = {"members": len(members), "strangers": len(strangers)}
+        if len(members) < 2:
+            return Figure(value, detail=detail)
+        return Figure(value, *bootstrap(ranking.auc, is_member.astype(np.int64)), detail)
 
 
 MEASURES_OF_PEOPLE: dict[str, Measure] = {

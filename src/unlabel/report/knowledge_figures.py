@@ -21,7 +21,7 @@ def scores(verdict: Verdict) -> Section:
     groups = histograms.get("models") or {}
     models = [model for model in COMPARED if model in groups]
     heading = "Can an attacker tell who was trained on?"
-    explanation = (
+    explanation: tuple[str, ...] = (
         "How sure the model is of the true label: of forgotten samples it was trained on (filled) "
         "and of comparable samples it never saw (line). Where the two shapes lie on each other, "
         "an attacker who looks at this score learns nothing about who was in the training data.",

@@ -7,28 +7,28 @@ restart  needs all parties' data in one place; it is done on a copy of the run
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from unlabel.config import ForgetSettings
+from unlabel.config import ForgetSettings, RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import UnlabelError
 from unlabel.files import sha256
+from unlabel.forget import Run
 from unlabel.forget.exact import NO_SAMPLES
 from unlabel.forget.exact_methods import EXACT_NAMES, ExactWork, Restart
 from unlabel.forget.request import Request
-from unlabel.party import own_randomness
+from unlabel.party import PassiveParty, own_randomness
 from unlabel.party.top import OUTPUTS
 from unlabel.report.blinding import blinded
 from unlabel.report.certificate_form import Body, Replay
 from unlabel.report.checks import Checks
 from unlabel.report.verify_run import request_key
-from unlabel.runfolder import read_config_of
 from unlabel.train import VersionFacts
 from unlabel.train.assembly import LABEL_FREE
 from unlabel.train.parts import known_labels
@@ -45,18 +45,31 @@ from unlabel.train.replay import (
     with_threads,
 )
 
-if TYPE_CHECKING:
-    from unlabel.federation import Federation
-
 NO_REPLAY = (
     "The certificate does not say what the request was computed from (it is of no exact one, or of "
     "a version that was replaced), so it was not computed again."
 )
+APART = (
+    "The request was not computed again: all models were trained anew, which takes all parties' "
+    "folders and data in one place."
+)
 GONE_ON = "The run has gone on to another version, so the request was not computed again."
 
 
-def check_replay(run: Path, checks: Checks) -> None:
-    """Compute a request again from a run's folder, and name whatever is not as certified."""
+class CopiedRun(Run, Protocol):
+    """A copy of a run with all parties in this process."""
+
+    passives: dict[str, PassiveParty]
+
+
+def check_replay(
+    run: Path, config: RunConfig, copied: Callable[[], CopiedRun], checks: Checks
+) -> None:
+    """Compute a request again from a run's folder, and name whatever is not as certified.
+
+    config  of the run
+    copied  makes a copy of it with all parties
+    """
     body = checks.body
     if body is None:
         return
@@ -65,12 +78,15 @@ def check_replay(run: Path, checks: Checks) -> None:
         return
     try:
         version = _version(run, body, checks)
-        if version is None or not _same_inputs(run, body.replay, checks):
+        if version is None or not _same_inputs(run, config, body.replay, checks):
             return
-        if body.replay.recipe.get("bottoms") == "tuned":
-            _check_restart(run, body, body.replay, checks)
+        key = request_key(body, run, checks)
+        if config.bottoms != "tuned":
+            _check_refit(kept_data(config, run), body, body.replay, version, key, checks)
+        elif config.is_remote() or not all((run / party).is_dir() for party in body.replay.bases):
+            checks.unchecked.append(APART)
         else:
-            _check_refit(run, body, body.replay, version, checks)
+            _check_restart(copied(), body, body.replay, key, checks)
     except UnlabelError as error:
         checks.faults.append(f"The request cannot be computed again: {error}")
 
@@ -95,10 +111,10 @@ def _version(
         return None
 
 
-def _same_inputs(run: Path, replay: Replay, checks: Checks) -> bool:
+def _same_inputs(run: Path, config: RunConfig, replay: Replay, checks: Checks) -> bool:
     """Name settings and files that are not those of the certificate."""
     before = len(checks.faults)
-    here = recipe(read_config_of(run))
+    here = recipe(config)
     for name in sorted(here.keys() | replay.recipe.keys()):
         checks.expect(
             here.get(name) == replay.recipe.get(name),
@@ -136,16 +152,15 @@ def _check_rows(body: Body, replay: Replay, key: str | None, digest: str, checks
 
 
 def _check_refit(
-    run: Path,
+    data: KeptData,
     body: Body,
     replay: Replay,
     version: tuple[dict[str, Tensor], VersionFacts],
+    key: str | None,
     checks: Checks,
 ) -> None:
     state, facts = version
-    data = kept_data(read_config_of(run), run)
     labels, names = known_labels(data.labels, data.names, facts.forgotten.rows)
-    key = request_key(body, run, checks)
     if not _check_rows(body, replay, key, rows_digest(data.ids, labels, names, data.rows), checks):
         return
     compared = data.compare(labels, names, state, replay.environment)
@@ -206,29 +221,20 @@ def _kept_label(
     labels, before = known_labels(data.labels, data.names, past)
     if not rows or not bool((labels[rows] >= 0).any()):
         return ""
-    again = data.fitted(labels, before).versions.model_state()
-    if differing(again, state):
+    with_them = data.fitted(labels, before).versions.model_state()
+    if differing(with_them, state):
         return ""
     return " It is the one that comes out with the forgotten labels kept."
 
 
-def _check_restart(run: Path, body: Body, replay: Replay, checks: Checks) -> None:
-    """Train all parties again on a copy of the run, from their label-free bottoms."""
-    from unlabel.federation import Federation
-
-    lacking = [party for party in replay.bases if not (run / party).is_dir()]
-    if lacking or read_config_of(run).is_remote():
-        checks.unchecked.append(
-            "The request was not computed again: all models were trained anew, which takes all "
-            "parties' folders and data in one place."
-        )
-        return
-    copy = Federation.open(run).copy()
+def _check_restart(
+    copy: CopiedRun, body: Body, replay: Replay, key: str | None, checks: Checks
+) -> None:
+    """Train all parties of a copy again, from their label-free bottoms."""
     if copy.version != body.version:
         checks.unchecked.append(GONE_ON)
         return
     held, active = copy.holdings, copy.active
-    key = request_key(body, run, checks)
     digest = rows_digest(held.ids, held.labels, held.names, held.rows)
     if not _check_rows(body, replay, key, digest, checks):
         return
@@ -252,7 +258,7 @@ def _check_restart(run: Path, body: Body, replay: Replay, checks: Checks) -> Non
         checks.held.append(_agrees(compared, f"every party's model of version {body.version}"))
 
 
-def _states(run: Federation) -> dict[str, Tensor]:
+def _states(run: CopiedRun) -> dict[str, Tensor]:
     """Return copies of every party's models, by party and name."""
     parts = {ACTIVE: run.active.versions.model_state()}
     parts |= {name: party.bottom.model_state() for name, party in run.passives.items()}
@@ -263,7 +269,7 @@ def _states(run: Federation) -> dict[str, Tensor]:
     }
 
 
-def _work(run: Federation) -> ExactWork:
+def _work(run: CopiedRun) -> ExactWork:
     """Return the work of training anew on what stays: nothing more goes."""
     held = run.holdings
     return ExactWork(
