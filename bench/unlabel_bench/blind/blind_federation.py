@@ -141,7 +141,7 @@ def measure(settings: BlindFederationSettings, say: Say) -> Result:
         "runs": runs,
         "ratios": ratios,
         "goal": GOAL,
-        "reached": min(ratios["end_to_end"]) >= GOAL,
+        "reached": {part: min(times) >= GOAL for part, times in ratios.items()},
     }
 
 
@@ -206,7 +206,7 @@ def _kits(
         training["epochs"] = settings.epochs
     supervised = {"model": {"bottom": "mlp"}, "train": training}
     file = place / "federation.yaml"
-    agreed = {
+    agreed: dict[str, Any] = {
         "name": "bench",
         "server": {"host": "localhost", "port": free_port()},
         "active": {"label": words.label, **columns[0]},
@@ -245,14 +245,17 @@ def _span(result: dict[str, Any], kind: str, part: str, digits: int = 1) -> str:
 
 def page(result: dict[str, Any]) -> str:
     """Return the figures as a page."""
-    reached = "reached" if result["reached"] else "missed"
+    words = {True: "reached", False: "missed"}
+    training, whole = (words[result["reached"][part]] for part in ("training", "end_to_end"))
     return "\n".join(
         [
             "# Training between organisations, blind and supervised",
             "",
             f"{result['table']}, {result['rows']:,} rows; a label holder and one partner in "
             f"processes of their own on {result['cores']} cores, over mutual TLS. The goal of "
-            f"{result['goal']:g} times faster end to end is {reached}.",
+            f"{result['goal']:g} times faster is {training} for the training, from aligned rows to "
+            f"a model that is kept. With the start of a job and the alignment of all ids, which "
+            f"both kinds need once and alike, it is {whole}.",
             "",
             markdown.table(table(result)),
             "",

@@ -220,8 +220,12 @@ def _supervised(
 ) -> list[tuple[float, float, float]]:
     """Return confidences in each person's old label: before, after `people`, and retrained."""
     original = train_on(settings, world, seed)
+    # Some rows are set aside as public ones there.
+    trained = set(original.holdings.rows.train.tolist())
     pairs = []
     for row in singles:
+        if row not in trained:
+            continue
         asked = ForgetSettings(
             method=read_method(settings.method), key=key_of(seed, row), any_public=True
         )
