@@ -105,7 +105,8 @@ def recipe(config: RunConfig) -> dict[str, Any]:
         "label_free": asdict(config.label_free),
         **fitted,
     }
-    return dict(json.loads(json.dumps(plain, default=str)))
+    # It is signed, and programs write fractions differently: as text they are one thing.
+    return dict(json.loads(json.dumps(plain, default=str), parse_float=str))
 
 
 def rows_digest(ids: Array, labels: Tensor, names: Sequence[str], rows: Rows) -> str:
