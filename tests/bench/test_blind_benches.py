@@ -103,8 +103,8 @@ def test_blind_tables_stand_beside_the_joined_table_and_go_on_where_they_ended(
     assert half["r2"]["best"]["mean"] < full["r2"]["best"]["mean"] <= 1
     assert [row[1] for row in goals(result)[1:]] == ["0.5", "1"]
     messages: list[str] = []
-    again = BENCHES.get("blind-tables").measure(settings, messages.append)
-    assert (again, messages) == (result, [])
+    repeated = BENCHES.get("blind-tables").measure(settings, messages.append)
+    assert (repeated, messages) == (result, [])
 
 
 def test_refits_are_timed_for_a_label_and_for_people(folder: Path) -> None:
