@@ -38,8 +38,8 @@ from unlabel.config.party import SERVES
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost, PartyRefused, RunError, SettingsError
 from unlabel.forget import ForgetSettings
-from unlabel.remote import connect
 from unlabel.remote.describe import describe_kit
+from unlabel.remote.kept_run import kept_by
 from unlabel.remote.kit import Kit
 from unlabel.train.label_free import EMBEDDINGS
 
@@ -335,4 +335,4 @@ def test_auto_is_decided_where_the_columns_of_all_parties_are_known(tmp_path: Pa
     kits = set_up(tmp_path, "blind")
     assert Kit.read(kits[ACTIVE]).agreement.label_free.objective == "components"
     assert person(400) == NEW[0]
-    assert connect.kept_by(Kit.read(kits[ACTIVE]), together(tmp_path)) is None  # not yet
+    assert kept_by(Kit.read(kits[ACTIVE]), together(tmp_path)) is None  # not yet

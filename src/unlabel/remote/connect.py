@@ -14,14 +14,13 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from unlabel._version import __version__
-from unlabel.align import Alignment, align, known_alignment
+from unlabel.align import Alignment, align
 from unlabel.compat import run_file
 from unlabel.config import RunConfig
 from unlabel.config.loader import read_run_folder
@@ -34,24 +33,23 @@ from unlabel.forget.service import finish_interrupted
 from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.progress import Watch, watch_nothing
 from unlabel.remote import imputation
+from unlabel.remote.greeting import expect_alike, greet
 from unlabel.remote.imputation import Imputations, ImputingTransport
 from unlabel.remote.job_client import JobClient, Notify, longer_calls
+from unlabel.remote.kept_run import KeptRun, kept_by, read_rows
 from unlabel.remote.kit import Kit
 from unlabel.remote.lazy import LazyTransport
-from unlabel.remote.party_home import keep_unsettled, logging_to, settled_encoding
+from unlabel.remote.party_home import keep_unsettled, logging_to
 from unlabel.remote.predicting import new_table, predict_new
 from unlabel.runfolder import write_config
 from unlabel.train import Holdings
-from unlabel.train.assembly import LABEL_FREE, build_active
+from unlabel.train.assembly import build_active
 from unlabel.train.checks import place_of
 from unlabel.train.epochs import keep
-from unlabel.train.label_free import Base
-from unlabel.train.label_record import LABELS, LabelRecord
+from unlabel.train.label_record import LabelRecord
 from unlabel.train.loading import table_holdings
 from unlabel.train.predictions import Predictions
-from unlabel.train.tables import read_active, read_words
-from unlabel.wire import Description, Transport
-from unlabel.words import printable
+from unlabel.wire import Transport
 
 log = logging.getLogger("unlabel.federation")
 
@@ -91,7 +89,7 @@ class RemoteFederation(Federation):
         super().__init__(holdings, active, {}, kit.run)
         self.lazy = lazy
         if lazy is not None:
-            lazy.greet = self._greet
+            lazy.greet = lambda: greet(self)
         self.kit = kit
         self.job_client = job_client
         self.alignment = alignment
@@ -135,35 +133,8 @@ class RemoteFederation(Federation):
         if self.lazy is not None:
             self.lazy.connect()
 
-    def _greet(self) -> None:
-        """See whether the parties are those that the run was made with, and what they allow."""
-        holder = self.active.carrier or self.active
-        described = describe(holder.transport)
-        expect_alike(described, self.kit.digest)
-        base = self.bottoms.base if self.is_blind and self.bottoms is not None else None
-        if base is None or not base.is_settled:
-            return
-        assert self.bottoms is not None
-        shared = (self.alignment.digest, len(self.alignment))
-        for party, there in described.items():
-            if (there.aligned, there.rows) != shared:
-                raise RunError(
-                    f"Party '{party}' works with other rows than those whose embeddings are kept "
-                    f"here; have its table and its folder put back as they were."
-                )
-        holder.most_rows = min(there.max_rows for there in described.values())
-        present = [party for party in described if party not in self.job_client.absent]
-        withdrawn = [party for party in self.bottoms.meet(present) if party not in base.withdrawn]
-        for party in withdrawn:
-            self.drop_embeddings(party)
-            self.job_client.notify(
-                f"Party '{party}' does not allow the embeddings of its rows to be kept any more "
-                f"(`policy.kept_embeddings`): they were deleted here. Until it does, no request "
-                f"can be made."
-            )
-
     def _return(self) -> None:
-        self._greet()
+        greet(self)
         if self.job_client.absent and not self.is_blind:  # which only a prediction allows
             imputation.expect_fit(self)
         else:
@@ -223,7 +194,7 @@ def connect(
     config = kit.run_config(table_of(kit))
     kept = kept_by(kit, config)
     if kept is None:
-        expect_running(kit)
+        kit.expect_running()
     with contextlib.ExitStack() as stack:
         stack.enter_context(kit.lock("command"))
         stack.enter_context(logging_to(kit.logs / "commands.log"))
@@ -249,54 +220,6 @@ def connect(
         return federation
 
 
-def expect_running(kit: Kit) -> None:
-    """Raise unless the engine's server runs, through which the others are reached."""
-    if not kit.is_running():
-        raise RunError(
-            f"The active party does not run; start it with `unlabel party start {kit.folder}`, and "
-            f"let it run while commands are given.",
-            code="not-running",
-        )
-
-
-@dataclass(frozen=True)
-class KeptRun:
-    """A blind run that needs no partner: all that it works on lies with the label holder.
-
-    rows       of its table
-    alignment  which of them all parties share
-    base       what was frozen
-    """
-
-    kit: Kit
-    config: RunConfig
-    rows: Table
-    record: LabelRecord
-    alignment: Alignment
-    base: Base
-
-    def means(self) -> Imputations | None:
-        """Return the mean of each party's kept embeddings, None where they were withdrawn."""
-        return imputation.of_kept(
-            self.kit.home / LABEL_FREE, self.record.rows.train, self.alignment, self.kit.digest
-        )
-
-
-def kept_by(kit: Kit, config: RunConfig) -> KeptRun | None:
-    """Return the run in a kit where it needs no partner; None where they have to be called."""
-    record = LabelRecord.read(kit.home)
-    base = Base.read(kit.home / LABEL_FREE) if config.bottoms == "blind" else None
-    if base is None or not base.is_settled or record is None:
-        return None
-    assert config.active is not None
-    rows = _table(kit, config)
-    folder, column = kit.home, config.active.id
-    alignment = known_alignment(rows.ids, config.align, folder=folder, column=column)
-    if alignment is None:
-        return None
-    return KeptRun(kit, config, rows, record, alignment, base)
-
-
 def open_kept(
     kept: KeptRun, job_client: JobClient, watch: Watch, means: Imputations | None = None
 ) -> RemoteFederation:
@@ -306,7 +229,7 @@ def open_kept(
     """
 
     def start() -> None:
-        expect_running(kept.kit)
+        kept.kit.expect_running()
         job_client.connect()
 
     inner: Transport = job_client.transport
@@ -352,22 +275,13 @@ def _assembled(
     kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
 ) -> RemoteFederation:
     assert config.active is not None
-    rows = _table(kit, config)
+    rows = read_rows(kit, config)
     with longer_calls(job_client.transport):
         alignment = align(
             transport, rows.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
         )
     record = LabelRecord.read(kit.home)
     return _built(kit, config, rows, alignment, record, transport, job_client, watch)
-
-
-def _table(kit: Kit, config: RunConfig) -> Table:
-    """Read the label holder's table; empty label cells are no labels where a run may have some."""
-    assert config.active is not None
-    blank = config.is_label_free or (kit.home / LABELS).exists()
-    encoding = settled_encoding(kit.home)
-    rows = read_active(config.active, encoding=encoding, blank_labels=blank)
-    return read_words(config, ACTIVE, rows)
 
 
 def _built(
@@ -413,28 +327,6 @@ def _repeated(act: Callable[[], T], after: Callable[[PartyLost], None]) -> T:
         except PartyLost as lost:
             after(lost)
     return act()
-
-
-def expect_alike(described: Mapping[str, Description], agreed: str) -> None:
-    """Raise where a party runs other software, or under another agreement."""
-    for party, there in described.items():
-        if _release(there.software) != _release(f"unlabel {__version__}"):
-            raise RunError(
-                f"Party '{party}' runs {printable(there.software[:40]) or 'an older release'}, and "
-                f"this is unlabel {__version__}; upgrade the older side.",
-                code="other-software",
-            )
-        if there.agreement != agreed:
-            raise RunError(
-                f"Party '{party}' works under agreement {there.agreement[:12] or 'none'}, and this "
-                f"kit under {agreed[:12]}; take the kits of one `unlabel federation init`.",
-                code="other-agreement",
-            )
-
-
-def _release(software: str) -> tuple[str, ...]:
-    """Return what must be the same on both sides: all but the last number of a version."""
-    return tuple(software.split(".")[:2])
 
 
 def keep_table(kit: Kit, table: Path) -> None:

@@ -30,7 +30,7 @@ from unlabel.align import Alignment
 from unlabel.errors import PartyLost, PartyRefused, WireError
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 from unlabel.party.active import PREDICTED_ROWS
-from unlabel.train.label_free import Base, read_kept
+from unlabel.train.kept_base import Base, read_kept
 from unlabel.wire import Describe, Description, Done, Embed, Embeddings, Message, Restore, Transport
 
 if TYPE_CHECKING:

@@ -269,6 +269,15 @@ class Kit:
             os.close(handle)
         return False
 
+    def expect_running(self) -> None:
+        """Raise unless a process keeps this party running, through which others are reached."""
+        if not self.is_running():
+            raise RunError(
+                f"The active party does not run; start it with `unlabel party start "
+                f"{self.folder}`, and let it run while commands are given.",
+                code="not-running",
+            )
+
     def seed(self) -> int:
         """Return the seed of this party's random draws: its own choice, or a secret one."""
         if self.party.seed is not None:

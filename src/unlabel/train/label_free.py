@@ -4,11 +4,7 @@
     embed   every row once, and views of the training rows where they are asked for
     attest  what each party signs of its bottom, once
 
-In the label holder's folder:
-
-    label-free/base.json                what was frozen: objective, weights by party, attestations
-    label-free/embeddings.safetensors   [n, width] a party, of all rows in their order
-    label-free/views.safetensors        [v, n, width] a party, of the training rows
+What is kept of it stands in `train/kept_base.py`.
 
 Whoever talks to the partners here is the carrier, an active party without labels: nothing that a
 partner sees can depend on one.
@@ -20,19 +16,18 @@ import contextlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import Tensor
 
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE, Rows
-from unlabel.errors import CheckpointError, PartyRefused, RunError, SettingsError, WireError
+from unlabel.errors import CheckpointError, PartyRefused, SettingsError, WireError
 from unlabel.files import OWNER_ONLY, sha256, write_atomically, writing
 from unlabel.models.contrast import agreement
 from unlabel.party import ActiveParty, own_randomness
@@ -40,6 +35,7 @@ from unlabel.party.label_free import keep_base
 from unlabel.party.objective import plan_of
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train.assembly import Heads, label_free_part
+from unlabel.train.kept_base import BASE, EMBEDDINGS, VIEWS, Base, read_kept
 from unlabel.train.loop import batch_count, batches
 from unlabel.wire import (
     Attestation,
@@ -51,62 +47,13 @@ from unlabel.wire import (
     Saved,
 )
 
-BASE, EMBEDDINGS, VIEWS = "base.json", "embeddings.safetensors", "views.safetensors"
-_FORM = "unlabel base 1"
+__all__ = ["BASE", "EMBEDDINGS", "VIEWS", "Base", "LabelFreeBottoms", "read_kept"]
+
 #: Share of the memory that is free which kept embeddings may take.
 MOST_MEMORY = 0.5
 #: Rows of one request to learn by own views: a party answers within the time that calls may take,
 #: and one that is lost is missed soon.
 ONE_REQUEST = 4096
-
-
-@dataclass(frozen=True)
-class Base:
-    """What was frozen, and what is kept of it.
-
-    objective     by which the bottoms were made
-    settings      of it, as plain data
-    weights       SHA-256 of every party's frozen bottom
-    files         SHA-256 of the files of kept embeddings, by name; none before they were asked for
-    attestations  what each party signed, by name: `part`, `key` and `signature`
-    widths        of every party's embeddings; none before they were asked for
-    withdrawn     parties that do not allow their embeddings to be kept any more
-    """
-
-    objective: str
-    settings: Mapping[str, Any]
-    weights: Mapping[str, str]
-    files: Mapping[str, str] = field(default_factory=dict)
-    attestations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    widths: Mapping[str, int] = field(default_factory=dict)
-    withdrawn: Sequence[str] = ()
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether a blind run needs no partner any more, but for people who are new."""
-        return bool(self.widths) and bool(self.attestations)
-
-    @classmethod
-    def read(cls, home: Path) -> Base | None:
-        """Return what a folder says, None where nothing was frozen yet."""
-        path = home / BASE
-        try:
-            raw = json.loads(path.read_bytes())
-            if raw.pop("what") != _FORM:
-                raise ValueError
-            return cls(**raw)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise RunError(
-                f"'{path}', which says what was frozen, cannot be read or was changed; restore it "
-                f"from a backup."
-            ) from error
-
-    def write(self, home: Path) -> None:
-        """Keep it in a folder."""
-        text = json.dumps({"what": _FORM, **vars(self)}, indent=1, sort_keys=True)
-        write_atomically(home / BASE, text.encode(), mode=OWNER_ONLY)
 
 
 class LabelFreeBottoms:
@@ -355,20 +302,4 @@ def _explained() -> Iterator[None]:
             f"{error} Without it no bottom can be made without labels, and none was; ask its "
             f"operator for another policy, or agree on `bottoms: supervised`.",
             error.code,
-        ) from error
-
-
-def read_kept(home: Path, name: str = EMBEDDINGS) -> dict[str, Tensor]:
-    """Return kept embeddings by party; raise where they are not those that were asked for."""
-    base = Base.read(home)
-    path = home / name
-    if base is None or name not in base.files:
-        return {}
-    try:
-        if sha256(path.read_bytes()) != base.files[name]:
-            raise ValueError
-        return dict(load_file(path))
-    except (OSError, ValueError, SafetensorError) as error:
-        raise CheckpointError(
-            f"'{path}' cannot be read, or is not what the partners sent; restore it from a backup."
         ) from error
