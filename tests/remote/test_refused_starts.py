@@ -26,8 +26,8 @@ from unlabel.errors import PartyLost, RunError
 from unlabel.remote import job_client
 from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
 from unlabel.remote.connect import keep_table
-from unlabel.remote.greeting import expect_alike
 from unlabel.remote.engine import expect_free, port_of
+from unlabel.remote.greeting import expect_alike
 from unlabel.remote.job_client import JobClient
 from unlabel.remote.kit import Kit, identities
 from unlabel.wire import Description
