@@ -238,10 +238,10 @@ CHANGED_BY_NOISE = (
 #: CHANGED and LEFT of an exact request, by whether all models were trained anew.
 EXACT_CHANGED = {
     False: "The label holder's top model was replaced by one that was fitted anew without these "
-    "labels. No partner's model was changed: none ever saw a label, so there was nothing in it to "
-    "forget.",
+    "labels. No partner's model was changed: each was made without labels{word}, so there was "
+    "nothing in it to forget.",
     True: "All models were replaced by ones that were trained anew without these labels, from "
-    "bottom models that were made without any label.",
+    "bottom models that were made without labels{word}.",
 }
 EXACT_LEFT = (
     "In the models: nothing that comes from these labels, by construction. The features may still "
@@ -316,7 +316,8 @@ def effects(
     before_left = (NOT_CHANGED_LEFT[state],) if state in NOT_CHANGED_LEFT else ()
     left = LEFT_OF_PEOPLE if people else LEFT[depth]
     if exact is not None:
-        changed = EXACT_CHANGED[exact.restart]
+        word = ", by the label holder's word" if exact.by_word else ""
+        changed = EXACT_CHANGED[exact.restart].format(word=word)
         left = EXACT_LEFT if depth == "bottoms" else LEFT[None] if depth is None else EXACT_UNKNOWN
     after, after_left = ((), ()) if state == "rolled-back" else ((changed,), (left,))
     return {

@@ -24,6 +24,7 @@ from unlabel.files import sha256
 from unlabel.forget import ForgetSettings
 from unlabel.report.annex import make_auditor_keys, read_annex_key, unseal
 from unlabel.report.blinding import blinded
+from unlabel.report.certificate import statement
 from unlabel.report.certificate_form import read_certificate
 from unlabel.report.wording import FORBIDDEN
 from unlabel.signing import Signer, canonical
@@ -132,6 +133,17 @@ def test_words_and_page_say_the_same_before_and_after_a_purge(run: Path) -> None
     page = (run / "report.html").read_text()
     assert "Evidence of the construction" in page
     assert "No message was sent to any party." in page
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_gradients_that_reached_a_bottom_are_the_label_holders_word(restart: bool) -> None:
+    plain, by_word = (
+        statement("bottoms", "open", exact=terms.Construction(restart, received))["words"]
+        for received in (False, True)
+    )
+    assert terms.BY_WORD in by_word
+    assert "made without labels, by the label holder's word" in by_word
+    assert "word" not in plain
 
 
 def test_people_are_certified_alike_and_told_apart_in_the_annex_alone(
