@@ -91,7 +91,7 @@ def blind_run(
         bottoms=kind,  # type: ignore[arg-type]
         model=ModelSettings(bottom=bottom, top=top, options=dict(options or {})),
         label_free=LabelFreeSettings(objective=objective, **settings),
-        fit=FIT,
+        fit=more.pop("fit", FIT),
         **more,
     )
     if train:
@@ -203,9 +203,8 @@ class StoppedClock(datetime):
         return datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def kept_by(run: Federation, party: str) -> dict[str, bytes]:
+def kept_in(home: Path) -> dict[str, bytes]:
     """Return every file in a passive party's folder; its random key by its size alone."""
-    home = run.folder / party
     return {
         str(path.relative_to(home)): (
             str(path.stat().st_size).encode() if path.name == "signing.key" else path.read_bytes()
@@ -217,7 +216,7 @@ def kept_by(run: Federation, party: str) -> dict[str, bytes]:
 
 def passives_of(run: Federation) -> dict[str, dict[str, bytes]]:
     """Return what all passive parties keep."""
-    return {name: kept_by(run, name) for name in run.passives}
+    return {name: kept_in(run.folder / name) for name in run.passives}
 
 
 def answers_of(views: Views) -> dict[str, list[bytes]]:

@@ -5,7 +5,6 @@ The reference is a run on the same ids and features whose forgotten label cells 
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -28,7 +27,6 @@ from blind_runs import (
     cells,
     differences,
     features,
-    passives_of,
     tables,
     without,
     write_files,
@@ -39,7 +37,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unlabel import Federation
-from unlabel.config import LabelFreeSettings, ModelSettings, RunConfig
+from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunConfig
 from unlabel.config.data import Columns
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.train.label_record import LabelRecord
@@ -62,6 +60,7 @@ TOPS: dict[str, dict[str, Any]] = {
     "contrast": {"objective": "contrast"},
     "pretrained": {"objective": "pretrained", "bottom": "blind_runs:scaled_by_two"},
     "encoded": {"encoded": True},
+    "as many passes as rows ask for": {"fit": FitSettings(batch=4)},
     "tuned": {"kind": "tuned", "balance": True},
     "tuned without features": {"kind": "tuned", "active_part": False, "encoded": True},
 }
@@ -90,6 +89,14 @@ def test_a_request_ends_in_the_run_that_never_knew(form: dict[str, Any]) -> None
     assert differences(run, blind_run(without(LABELS, of_label("elm") + some), **form)) == []
 
 
+@pytest.mark.parametrize("form", [{}, {"kind": "tuned", "mixup": 0.4}], ids=["blind", "tuned"])
+def test_a_batch_may_be_larger_than_what_is_left(form: dict[str, Any]) -> None:
+    most = ROW_PARTS["train"][9:]
+    run = blind_run(LABELS, **form)
+    run.forget(ids=people(most)).commit()
+    assert differences(run, blind_run(without(LABELS, most), **form)) == []
+
+
 @pytest.mark.parametrize("part", ROW_PARTS)
 @pytest.mark.parametrize("kind", ["blind", "tuned"])
 def test_one_person_of_any_part_is_forgotten_exactly(kind: str, part: str) -> None:
@@ -99,7 +106,7 @@ def test_one_person_of_any_part_is_forgotten_exactly(kind: str, part: str) -> No
     assert differences(run, blind_run(without(LABELS, [row]), kind=kind)) == []
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(data=st.data())
 def test_any_sequence_ends_in_the_same_run_whatever_its_order(data: st.DataObject) -> None:
     asked: list[tuple[str, Any]] = [
@@ -214,7 +221,7 @@ def test_labels_of_any_type_are_named_as_if_cells_had_been_empty_from_the_start(
         run.train()
         return run
 
-    for number in range(3):
+    for number in (0, 2):
         run = begun([])
         cleared = (run.holdings.labels == number).nonzero()[:, 0].tolist()
         run.forget([run.labels[number]]).commit()
@@ -397,19 +404,17 @@ REFUSED: Refusals = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("kind", ["blind", "tuned"])
-def test_what_cannot_be_forgotten_is_refused_and_changes_nothing(
-    kind: str, name: str, tmp_path: Path
-) -> None:
-    act, code = REFUSED[name]
+def test_what_cannot_be_forgotten_is_refused_and_changes_nothing(kind: str, tmp_path: Path) -> None:
     run = blind_run(LABELS, tmp_path / "run", kind=kind)
-    kept, state = passives_of(run), json.dumps(sorted(map(str, run.folder.rglob("*"))))
-    with pytest.raises(ForgetError) as refusal:
-        act(run)
-    assert code in ("", refusal.value.code)
-    assert passives_of(run) == kept
-    assert json.dumps(sorted(map(str, run.folder.rglob("*")))) == state
+    files = sorted(path for path in run.folder.rglob("*") if path.is_file())
+    kept = [path.read_bytes() for path in files]
+    for name, (act, code) in REFUSED.items():
+        with pytest.raises(ForgetError) as refusal:
+            act(run)
+        assert code in ("", refusal.value.code), name
+        assert sorted(path for path in run.folder.rglob("*") if path.is_file()) == files, name
+        assert [path.read_bytes() for path in files] == kept, name
     assert differences(run, Federation.open(run.folder)) == []
 
 

@@ -152,3 +152,11 @@ def test_the_command_line_says_what_is_wrong_and_ends_with_an_error(tmp_path: Pa
 
 def run_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_no_label_decides_when_a_training_stops(kind: str) -> None:
+    run = blind_run(cells(), kind=kind, train=False)
+    assert run.config.train.patience == 0
+    progress = run.train()
+    assert len(progress.history) == (2 if kind == "tuned" else FIT.epochs)
