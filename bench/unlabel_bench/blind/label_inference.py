@@ -54,6 +54,13 @@ ATTACKS = ("clusters", "norms", "neighbours", "completion")
 ELSEWHERE = 1000
 #: Rows that are clustered at most.
 CLUSTERED = 3000
+#: What a page says where a blind training still tells a party something.
+ACROSS = (
+    "So where a blind training does better than never taking part, that comes from no label: "
+    "agreement across parties brings into a party's bottom what the others' features have in "
+    "common with its rows, and that helps whoever has a few labels. With components and own views "
+    "nothing of the others reaches it."
+)
 
 
 @dataclass(frozen=True)
@@ -401,6 +408,7 @@ def page(result: Result) -> str:
         markdown.table(table(result)),
         "Labels were shuffled and every blind training run again: the party received "
         + ("the same bytes in all of them." if same else "other bytes in some of them."),
+        ACROSS if same and any(x["better"] for x in blind) else "",
     )
 
 
