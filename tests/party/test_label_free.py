@@ -102,7 +102,7 @@ def test_modes_that_leave_a_trace_in_a_blind_bottom_are_never_served() -> None:
     party.handle(BeginLabelFree(0, torch.arange(60), 4))
     before = state_of(party)
     for mode in ("train", "frozen"):
-        refusal = party.handle(Embed(0, ROWS, mode, "main"))  # type: ignore[arg-type]
+        refusal = party.handle(Embed(0, ROWS, mode, "main"))
         assert isinstance(refusal, Refused)
         assert refusal.code == "policy"
     assert unmoved(party, before)

@@ -30,6 +30,7 @@ from hypothesis import strategies as st
 from unlabel import Federation
 from unlabel.config import LabelFreeSettings, ModelSettings
 from unlabel.data.cells import label_form
+from unlabel.data.dataset import Array
 from unlabel.errors import DataError, UnlabelError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -60,11 +61,11 @@ def seen(labels: Cells, **form: Any) -> Seen:
     return views.received, answers_of(views), passives_of(run), attested(run)
 
 
-def swapped(labels: Cells) -> np.ndarray:
+def swapped(labels: Cells) -> Array:
     return np.random.default_rng(1).permutation(np.array(labels, dtype=object))
 
 
-def one_of_a_kind(labels: Cells) -> np.ndarray:
+def one_of_a_kind(labels: Cells) -> Array:
     return np.where(np.arange(ROWS) == 4, "yew", np.array(labels, dtype=object))
 
 

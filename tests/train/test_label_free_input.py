@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from blind_runs import FIT, ROWS, blind_run, cells, differences, write_files
+from blind_runs import FIT, ROWS, blind_run, cells, differences, without, write_files
 from cli.command_line import one_thread, unlabel
 
 from unlabel import Federation
 from unlabel.config import LabelFreeSettings, ModelSettings, RunConfig
 from unlabel.config.data import Columns
+from unlabel.data.dataset import Array
 from unlabel.errors import DataError, SettingsError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -59,7 +60,7 @@ def test_a_finished_blind_run_takes_no_settings_of_a_training_together() -> None
 @pytest.mark.parametrize(
     "labels",
     [
-        np.where(np.arange(ROWS) == 3, None, "a"),
+        without(["a"] * ROWS, [3]),
         np.full(ROWS, None),
         np.where(np.arange(ROWS) == int(blind_run(cells()).holdings.rows.test[0]), "b", "a"),
     ],
@@ -67,7 +68,7 @@ def test_a_finished_blind_run_takes_no_settings_of_a_training_together() -> None
 )
 @pytest.mark.parametrize("kind", ["blind", "tuned"])
 def test_too_few_labels_are_refused_before_any_party_is_asked(
-    kind: str, labels: np.ndarray, tmp_path: Path
+    kind: str, labels: Array, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="at least two"):
         blind_run(labels, tmp_path / "run", kind=kind)

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from unlabel.config import AlignSettings
 from unlabel.data import Rows
+from unlabel.data.dataset import Array
 from unlabel.errors import DataError
 from unlabel.train.parts import expect_learnable, known_labels, parts_by_id
 
 IDS = np.array([f"P-{number}" for number in range(2000)])
 
 
-def drawn(ids: np.ndarray = IDS, seed: int = 0, test: np.ndarray | float = 0.2) -> Rows:
+def drawn(ids: Array = IDS, seed: int = 0, test: Array | float = 0.2) -> Rows:
     return parts_by_id(ids, test=test, validation=0.1, seed=seed, align=AlignSettings())
 
 
-def named(ids: np.ndarray, rows: torch.Tensor) -> set[str]:
+def named(ids: Array, rows: torch.Tensor) -> set[str]:
     return set(ids[rows.numpy()].tolist())
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
+from unlabel.forget.exact import find_exact
 from unlabel.forget.plan import find_request
 from unlabel.forget.request_secrets import DEFERRED
 from unlabel.forget.run_interface import Run
@@ -55,7 +56,8 @@ def defer(run: Run, ids: tuple[str, ...], until: str | date) -> Deferred:
         ) from error
     if day < datetime.now(UTC).date():
         raise SettingsError(f"Expected --defer to be today or later but got {day}.")
-    request, home = find_request(run, ids), run.folder / ACTIVE
+    find = find_exact if run.config.is_label_free else find_request
+    request, home = find(run, ids), run.folder / ACTIVE
     waiting = deferred_in(home)
     repeated = [text for each in waiting for text in each.people if text in request.ids]
     if repeated:

@@ -123,6 +123,12 @@ def _method(config: RunConfig, settings: ForgetSettings) -> tuple[str, Exact]:
     return name, method
 
 
+def find_exact(run: Run, ids: Sequence[str]) -> Request:
+    """Return the request of people, checked against the run by what lies here alone."""
+    rows = _find_people(run, ids)
+    return Request(rows=tuple(rows), ids=tuple(str(run.holdings.ids[row]) for row in rows))
+
+
 def _find_people(run: Run, ids: Sequence[str]) -> list[int]:
     """Return the rows of people, whichever part they are in; each must have a label still."""
     known = {str(text): row for row, text in enumerate(run.holdings.ids.tolist())}
