@@ -60,7 +60,8 @@ class Break:
         if self.kind == "party":
             assert self.scene is not None
             kit = self.scene.parties.kits[party]
-            home = open_party(kit, self.scene.folder / f"{party}.csv")
+            with torch.enable_grad():  # another process, whatever is computed here
+                home = open_party(kit, self.scene.folder / f"{party}.csv")
             transport._endpoints[party] = home.party
         raise PartyLost(f"Party '{party}' did not answer.", [party])
 
