@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, Literal
@@ -161,7 +162,7 @@ def _blind(
         if number:  # the same bottoms and embeddings, another top
             shutil.copytree(home, place, ignore=shutil.ignore_patterns("versions"))
         federation = _federation(chosen, place)
-        seconds = _timed(federation, lambda fed=federation: fed.train(watch=watch))
+        seconds = _timed(federation, partial(federation.train, watch=watch))
         note(
             {"seed": seed, "kind": "blind", "top": top, **_figures(federation), "seconds": seconds}
         )
