@@ -157,7 +157,9 @@ def read_split(words: str, folder: str) -> SplitTable:
     strange = {about.label, *about.holder} - set(columns)
     if strange:
         raise SettingsError(f"Table '{path}' has no column '{sorted(strange)[0]}'.")
-    labels = columns.pop(about.label).astype(str)
+    columns.pop(about.label)
+    place = head.index(about.label)
+    labels = np.array([line[place] for line in lines])  # as they stand: 3 is no 3.0
     holder = {name: columns.pop(name) for name in about.holder}
     frames = {
         "holder": {ID: ids, about.label: labels, **holder},
