@@ -67,7 +67,8 @@ def test_a_blind_federation_forgets_while_nobody_is_there(tmp_path: Path) -> Non
         command("commit", *run)
         command("purge", *run)
         command("certificate", *run)
-        command("verify", homes[ACTIVE].parent / "certificate.json", "--run", homes[ACTIVE].parent)
+        home = homes[ACTIVE].parent
+        command("verify", home / "certificate.json", "--run", home, "--replay", home)
         command("status", *run)
         assert {name: files_of(kits[name]) for name in PASSIVE} == before
 
