@@ -20,14 +20,18 @@ from unlabel.wire import (
     Aligned,
     Attest,
     Attestation,
+    AttestBase,
+    BeginLabelFree,
     BeginRequest,
     Commit,
     Common,
+    ContrastAlone,
     Describe,
     Description,
     Done,
     Embed,
     Embeddings,
+    Freeze,
     Gradients,
     Match,
     Matched,
@@ -228,6 +232,8 @@ def honest(rng: Random) -> Message:
         ),
         *(transform_weights(rng, rng.choice(REQUESTS)), Attest(0, rng.choice(REQUESTS))),
         *(match(rng), Offer(0, rng.choice(MATCHED)), common(rng)),
+        # A party whose bottom learns with labels refuses these.
+        *(BeginLabelFree(0, every, 10), ContrastAlone(0, every), Freeze(0, "yes"), AttestBase(0)),
     )
     return rng.choice(requests)
 
