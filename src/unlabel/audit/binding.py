@@ -1,7 +1,8 @@
-"""What binds a verdict: the hash of its figures, in a line of the active party's ledger.
+"""What binds a verdict: its figures and the weights they are of, in a line of the ledger.
 
     {"event": "audit", "request": "9f..", "note": {"depth": "top", "demanded": "top",
-     "figures": "SHA-256 of the canonical JSON of what `disclosed` returns", "blind": ".."}, ..}
+     "figures": "SHA-256 of the canonical JSON of what `disclosed` returns", "weights": "SHA-256
+     of the active party's file of weights that was judged", "blind": ".."}, ..}
 
 A certificate repeats the hash, and its annex holds what was hashed. `blind` is random: a partner,
 who sees the hash of a later line in a certificate, can try nothing out against it.
@@ -17,9 +18,10 @@ from typing import Any
 
 from unlabel.audit.figures import Measurements, measurements_from_json
 from unlabel.audit.verdict import AUDIT, FORMAT, Verdict, read_verdict
-from unlabel.errors import RunError
+from unlabel.errors import ForgetError, RunError
 from unlabel.files import sha256
 from unlabel.party import Ledger, LedgerEntry
+from unlabel.party.checkpoint import staged_digest
 from unlabel.signing import canonical
 
 #: What of a verdict the auditor is given; pictures and messages stand in the report.
@@ -74,8 +76,8 @@ def measures_in(figures: Mapping[str, Any]) -> Measurements:
     return measurements_from_json(_leaves(figures["measures"], _number))
 
 
-def bind(ledger: Ledger, path: Path) -> None:
-    """Note in the ledger what the verdict in a file says.
+def bind(ledger: Ledger, path: Path, weights: str = "") -> None:
+    """Note in the ledger what the verdict in a file says, and of which weights.
 
     After the file is written, as the line of a purge comes after the purge: a crash in between
     leaves a verdict that no line fits, which is refused until the request is audited again.
@@ -83,6 +85,7 @@ def bind(ledger: Ledger, path: Path) -> None:
     verdict = read_verdict(path)  # what is bound is what the file gives back
     digest, blind = digest_of(disclosed(verdict)), secrets.token_hex(32)
     note = {"depth": verdict.depth, "demanded": verdict.demanded, "figures": digest, "blind": blind}
+    note |= {"weights": weights} if weights else {}
     ledger.append("audit", verdict.request, note)
 
 
@@ -90,6 +93,22 @@ def noted_audit(entries: Sequence[LedgerEntry], request: str) -> Mapping[str, An
     """Return what the newest line of an audit of a request notes, None where there is none."""
     notes = (e.note for e in reversed(entries) if (e.event, e.request) == ("audit", request))
     return next(notes, None)
+
+
+def is_of(noted: Mapping[str, Any], weights: object) -> bool:
+    """Return whether an audit judged these weights; lines of 0.8 do not say which it did."""
+    return noted.get("weights") in (None, weights)
+
+
+def expect_judged(noted: Mapping[str, Any] | None, home: Path) -> None:
+    """Raise where what is staged in the active party's folder is not what was audited."""
+    staged = staged_digest(home)
+    if noted is not None and staged is not None and not is_of(noted, staged):
+        raise ForgetError(
+            "What is staged was changed since its audit; run `unlabel audit` again, or roll it "
+            "back.",
+            code="changed-since-audit",
+        )
 
 
 def expect_unchanged(path: Path, verdict: Verdict, entries: Sequence[LedgerEntry]) -> None:

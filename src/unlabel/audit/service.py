@@ -17,7 +17,7 @@ from torch import nn
 
 from unlabel._version import __version__
 from unlabel.audit.attacks.moved_rows import moved_attacks
-from unlabel.audit.binding import bind, noted_audit, verdict_of
+from unlabel.audit.binding import bind, expect_judged, noted_audit, verdict_of
 from unlabel.audit.compare import compare
 from unlabel.audit.construction import depth_by, judge_construction
 from unlabel.audit.exact import (
@@ -196,7 +196,8 @@ def audit(
     # With the active party, since it names the labels.
     path = run.folder / ACTIVE / AUDIT
     write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
-    bind(run.active.versions.ledger, path)
+    versions = run.active.versions
+    bind(versions.ledger, path, versions.store.store_with(case.after).digest(case.after))
     return verdict
 
 
@@ -227,6 +228,7 @@ def expect_committable(
         )
     if verdict is None:
         return {"depth": None}
+    expect_judged(noted, home)
     # The run's demand, or that of the audit where it was deeper.
     demanded = verdict.demanded if reaches(verdict.demanded, demand) else demand
     if not reaches(verdict.depth, demanded) and not force:

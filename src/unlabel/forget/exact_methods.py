@@ -9,6 +9,7 @@ restart  of a tuned run: all parties return to the bottoms that were made withou
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,6 @@ from unlabel.forget.method import Disclosure, Method
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
 from unlabel.party.top import TopLearner
-from unlabel.train import batch_count, batches
 from unlabel.train.assembly import training_loss
 from unlabel.train.epochs import epochs_of
 from unlabel.train.parts import known_labels
@@ -51,10 +51,6 @@ class ExactWork(Work):
         labels, names = known_labels(active.labels.cpu(), active.names, self.erased)
         return commitment(active, self.config, ids, labels, names, self.rows)
 
-    def transform_bottoms(self) -> None:
-        """Have all bottoms begin again; the top has begun anew already."""
-        self.transform_weights("begin", top=False)
-
 
 @dataclass(frozen=True)
 class Exact(Method):
@@ -75,9 +71,9 @@ class Exact(Method):
         with relabelled(active, labels, names):
             self.learn(work)
 
+    @abstractmethod
     def learn(self, work: ExactWork) -> None:
         """Train what begins anew, on the labels that stay."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -113,20 +109,12 @@ class Restart(Exact):
 
     def learn(self, work: ExactWork) -> None:
         """Train as the run was trained."""
-        active, training = work.active, work.training
+        active = work.active
         active.training_loss = training_loss(
             work.config, active.labels.cpu(), work.rows, len(active.names), active.top.place
         )
         rows = work.rows.train[active.labels.cpu()[work.rows.train] >= 0].to(active.device)
-        epochs, a_pass = epochs_of(training, len(rows)), batch_count(rows, work.batch)
-        work.use_optimisers(training, steps=epochs * a_pass)
-        work.transform_bottoms()
-        active.prepare(rows, epochs * a_pass)
-        for epoch in range(1, epochs + 1):
-            for batch in batches(rows, work.batch, seed=work.seed, epoch=epoch):
-                loss = work.move(batch, work.training_loss(batch), mode="train", table="main")
-            work.expect_alive(loss=loss.item())
-            work.watch(epoch, epochs, f"loss {loss.item():.3f}")
+        work.train_anew(rows, epochs_of(work.training, len(rows)), top=False)
 
 
 #: The one method of a run, by how its bottoms were made.

@@ -239,6 +239,21 @@ class Work:
                     self.watch(done, total, f"{title} {epoch + 1}")
             self.expect_alive(loss=loss.item())
 
+    def train_anew(self, rows: Tensor, epochs: int, *, top: bool = True) -> None:
+        """Train all parties on rows as the run was trained, from where it began.
+
+        top  whether the top begins again too; else it has begun anew already
+        """
+        a_pass = batch_count(rows, self.batch)
+        self.use_optimisers(self.training, steps=epochs * a_pass)
+        self.transform_weights("begin", top=top)
+        self.active.prepare(rows, epochs * a_pass)
+        for epoch in range(1, epochs + 1):
+            for batch in batches(rows, self.batch, seed=self.seed, epoch=epoch):
+                loss = self.move(batch, self.training_loss(batch), mode="train", table="main")
+            self.expect_alive(loss=loss.item())
+            self.watch(epoch, epochs, f"loss {loss.item():.3f}")
+
     def cross_entropy(self, labels: Tensor) -> Callable[[Tensor], Objective]:
         """Return the objective CE(F(H), y) of a batch of rows, with these labels a row."""
         return lambda rows: lambda e: F.cross_entropy(self.active.apply_top(e), labels[rows])

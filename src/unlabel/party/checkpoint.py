@@ -232,6 +232,15 @@ def staged_facts(home: Path) -> dict[str, Any] | None:
         return None
 
 
+def staged_digest(home: Path) -> str | None:
+    """Return the SHA-256 of a party's staged tensors as they lie there, None if there are none."""
+    waiting = sorted((home / STAGED).glob(f"*{TENSORS}"))
+    try:
+        return sha256(waiting[-1].read_bytes()) if waiting else None
+    except OSError:
+        return None
+
+
 def newest_facts(home: Path) -> tuple[int, dict[str, Any]] | None:
     """Return the number of a party's newest version and what was noted with it; unchecked."""
     numbers = [int(p.stem) for p in (home / "versions").glob("*.json") if p.stem.isdecimal()]

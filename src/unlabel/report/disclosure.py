@@ -19,7 +19,7 @@ from typing import Any
 
 from unlabel import compat
 from unlabel.audit import Verdict
-from unlabel.audit.binding import disclosed, noted_audit
+from unlabel.audit.binding import disclosed, is_of, noted_audit
 from unlabel.errors import CheckpointError, SettingsError, unknown
 from unlabel.forget.request import commit_to
 from unlabel.party import LedgerEntry
@@ -90,9 +90,17 @@ def noted_depth(entries: Sequence[LedgerEntry], line: LedgerEntry) -> tuple[str 
     no audit, and versions 0.6 and 0.7 noted no hash.
     """
     noted = noted_audit(entries, line.request) or _at_commit(line)
+    if not is_of(noted, _weights_after(line)):  # it judged others than those that were committed
+        return None, None
     depth, figures = compat.depth(noted), noted.get("figures")
     known = depth in REACHABLE
     return (depth if known else None), (figures if known and is_hex(figures, DIGEST) else None)
+
+
+def _weights_after(line: LedgerEntry) -> object:
+    """Return the digest of the weights that a commit made the active party's."""
+    change = line.note.get("weights")
+    return change[-1] if isinstance(change, list) and change else None
 
 
 def _at_commit(line: LedgerEntry) -> Mapping[str, Any]:

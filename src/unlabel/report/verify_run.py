@@ -153,6 +153,11 @@ def check_audit(
     if noted is not None:
         figures = body.figures or "" if blind is None else _stated([noted.get("figures")], blind)[0]
         stated = [figures, noted.get("depth")]
+        judged = noted.get("weights")
+        checks.expect(
+            judged is None or blind is None or _stated([judged], blind)[0] == part.weights.after,
+            "The audit judged other weights than those that were committed.",
+        )
     checks.expect(
         not ends or stated == [body.figures, body.depth],
         f"The ledger of party '{ACTIVE}' holds another depth or other figures of an audit than the "

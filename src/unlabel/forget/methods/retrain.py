@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from unlabel.forget.method import METHODS, Disclosure, Method
 from unlabel.forget.work import Work
-from unlabel.train import batch_count, batches
 from unlabel.train.epochs import epochs_of
 
 
@@ -35,14 +34,5 @@ class Retrain(Method):
 
     def run(self, work: Work) -> None:
         """Train."""
-        training, rows = work.training, work.retained_rows
-        epochs = self.epochs or epochs_of(training, len(rows))
-        a_pass = batch_count(rows, work.batch)
-        work.use_optimisers(training, steps=epochs * a_pass)
-        work.transform_weights("begin")
-        work.active.prepare(rows, epochs * a_pass)
-        for epoch in range(1, epochs + 1):
-            for batch in batches(rows, work.batch, seed=work.seed, epoch=epoch):
-                loss = work.move(batch, work.training_loss(batch), mode="train", table="main")
-            work.expect_alive(loss=loss.item())
-            work.watch(epoch, epochs, f"loss {loss.item():.3f}")
+        rows = work.retained_rows
+        work.train_anew(rows, self.epochs or epochs_of(work.training, len(rows)))
