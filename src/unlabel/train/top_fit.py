@@ -22,8 +22,8 @@ from unlabel.errors import DataError, TrainingDiverged
 from unlabel.models.estimators import EstimatorHead
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty, Stream, own_randomness
-from unlabel.party.learner import learning_rate
-from unlabel.party.training_loss import balanced
+from unlabel.party.learner import learning_rate, make_optimiser
+from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.train.assembly import LABEL_FREE
 from unlabel.train.label_free import VIEWS, read_kept
 from unlabel.train.loop import batch_count, batches
@@ -39,11 +39,19 @@ GATHERED = 32
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a top is fitted: what, beside rows, labels and embeddings, decides its weights."""
+    """How a top is fitted: what, beside rows, labels and embeddings, decides its weights.
+
+    balance    weigh every label alike; `mixup` mixes embeddings: see `TrainingLoss`
+    optimiser  in place of AdamW along a cosine
+    steps      in place of passes over all rows: the last pass ends with them
+    """
 
     settings: FitSettings
     seed: int
     balance: bool = False
+    mixup: float = 0.0
+    optimiser: OptimiserSettings | None = None
+    steps: int = 0
 
 
 def recipe_of(config: RunConfig) -> Recipe:
@@ -147,15 +155,15 @@ def _fit_module(
     viewed: Tensor,
     watchers: Sequence[Watcher],
 ) -> list[Epoch]:
-    """Descend the cross-entropy by AdamW, along a cosine."""
+    """Descend the cross-entropy."""
     top, settings, device = active.top, recipe.settings, active.device
-    size, epochs = min(settings.batch, len(train)), fit_epochs(settings, len(train))
-    steps = epochs * batch_count(train, size)
-    rate = OptimiserSettings(lr=settings.lr)
+    size = min(settings.batch, len(train))
+    a_pass = batch_count(train, size)
+    steps = recipe.steps or fit_epochs(settings, len(train)) * a_pass
+    epochs = math.ceil(steps / a_pass)
+    rate = recipe.optimiser or OptimiserSettings(lr=settings.lr)
     on_gpu = device.type == "cuda"
-    optimiser = torch.optim.AdamW(
-        top.module.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-    )
+    optimiser = _optimiser(recipe, top.module)
     Stream(recipe.seed, "active/fit").start("dropout", device)
     top.module.train()
     # Where each row stands in the views, which are of the training rows alone.
@@ -165,6 +173,7 @@ def _fit_module(
     sets = len(views[0]) + 1 if views else 1
     train = train.to(device)
     weights = None if weights is None else weights.to(device)
+    descended = TrainingLoss(Stream(recipe.seed, MIXING), recipe.mixup, weights)
     history: list[Epoch] = []
     step = 0
     for watcher in watchers:
@@ -174,14 +183,14 @@ def _fit_module(
         total = torch.zeros((), dtype=torch.float64, device=device)
         correct = torch.zeros((), dtype=torch.int64, device=device)
         chosen = (epoch - 1) % sets
-        planned = list(batches(train, size, seed=recipe.seed, epoch=epoch))
+        planned = list(batches(train, size, seed=recipe.seed, epoch=epoch))[: steps - step]
+        seen = sum(map(len, planned))
         if chosen:
             held_now, at = [part[chosen - 1] for part in views], places
         else:
             held_now, at = active.local_embeddings["main"], None
         for batch, labels, parts in _gathered(planned, active.labels, held_now, at):
-            logits = active.apply_top(parts)
-            loss = F.cross_entropy(logits, labels, weight=weights)
+            loss, right_now = descended.loss(active.apply_top, parts, labels, step)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
             for group in optimiser.param_groups:
@@ -189,25 +198,23 @@ def _fit_module(
             optimiser.step()
             step += 1
             total += loss.detach() * len(batch)
-            right_now = (logits.detach().argmax(1) == labels).sum()
             correct += right_now
             for watcher in watchers:
                 watcher.stepped(len(batch), loss.detach(), right_now)
         last = epoch == epochs
         if on_gpu and not watchers and not last:
             continue  # what nobody sees is not waited for
-        mean = total.item() / len(train)
+        mean = total.item() / seen
         if not math.isfinite(mean):
             raise TrainingDiverged(
-                f"The loss of the top is not finite after pass {epoch}; lower `fit.lr` (now "
-                f"{settings.lr:g})."
+                f"The loss of the top is not finite after pass {epoch}; lower its learning rate "
+                f"(now {rate.lr:g}; `fit.lr` in a blind run)."
             )
         checked, right = _figures(active, held) if last and len(held) else (None, None)
         top.module.train()
         seconds = time.perf_counter() - began
-        share = correct.item() / len(train)
+        share, speed = correct.item() / seen, seen / seconds
         now = learning_rate(rate, step - 1, steps)
-        speed = len(train) / seconds
         history.append(Epoch(epoch, mean, share, checked, right, now, seconds, speed))
         for watcher in watchers:
             watcher.epoch_ended(history[-1], history)
@@ -215,6 +222,15 @@ def _fit_module(
         watcher.ended()
     top.clear()
     return history
+
+
+def _optimiser(recipe: Recipe, top: nn.Module) -> torch.optim.Optimizer:
+    settings, weights = recipe.settings, list(top.parameters())
+    if recipe.optimiser is not None:
+        return make_optimiser(recipe.optimiser, weights)
+    return torch.optim.AdamW(
+        weights, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
+    )
 
 
 Gathered = tuple[Tensor, Tensor, list[Tensor]]
