@@ -155,7 +155,7 @@ def test_labels_that_were_forgotten_are_not_told_as_truth() -> None:
     fed = made()
     fed.train()
     person = str(fed.predict(part="train").ids[0])
-    fed.forget(ids=[person], settings=ul.ForgetSettings(cover=60)).commit(force=True)
+    fed.forget(ids=[person]).commit(force=True)
     fed.forget(labels=["boat"]).commit(force=True)
     found = fed.predict(part="train")
     assert found.truth is not None
@@ -416,11 +416,10 @@ def test_ids_are_compared_as_text_however_they_are_given() -> None:
     fed = ul.Federation.from_frames(tables, label="loan", id="who", epochs=2, batch=16)
     fed.train()
     people = fed.predict(part="train").ids[:2]
-    asked = ul.ForgetSettings(cover=40)
     numbers = [int(who) for who in people]
     given: list[Any] = [numbers, people, pd.Series(people), np.array(numbers)]
     for ids in given:
-        assert fed.plan(ids=ids, settings=asked).request.ids == tuple(sorted(people, key=int))
+        assert fed.plan(ids=ids).request.ids == tuple(sorted(people, key=int))
     for wrong in ({"ids": "12"}, {"labels": "boat"}, {"labels": 1}):
         with pytest.raises(ul.SettingsError):
             fed.forget(**wrong)
@@ -460,7 +459,7 @@ def test_labels_that_new_rows_bring_are_the_truth_beside_the_predictions() -> No
     without = {**new, "bank": new["bank"].drop(columns="loan")}
     assert fed.predict(tables=without).truth is None
     person = str(fed.predict(part="train").ids[0])
-    fed.forget(ids=[person], settings=ul.ForgetSettings(cover=60)).commit(force=True)
+    fed.forget(ids=[person]).commit(force=True)
     fed.forget(labels=["boat"]).commit(force=True)
     assert "boat" not in (fed.predict(tables=new).truth or ())
     # Not of somebody either whose label was forgotten, and who stands among the new rows.
@@ -514,7 +513,6 @@ def test_no_object_that_a_verb_returns_shows_a_secret() -> None:
     work = fed.plan(labels=["boat"])
     shown = repr((fed, progress, work, work.request, fed.evaluate(), fed.predict()))
     assert work.request.key not in shown
-    assert fed.cover_secret.value() not in shown
     assert "tensor" not in shown
     assert len(repr(progress)) < 300
     assert len(repr(work)) < 200

@@ -106,7 +106,7 @@ def by_command_line(
     found["evaluate"] = unlabel("evaluate", "run", *words).json
     trained = unlabel("predict", "run", "--part", "train", *words).json["predictions"]
     person = trained[story["seed"] % len(trained)]["id"]
-    asked = ["--label", story["labels"][0]] if story["whole"] else ["--id", person, "--cover", "60"]
+    asked = ["--label", story["labels"][0]] if story["whole"] else ["--id", person]
     outcome = unlabel("forget", "run", *asked, *words)
     if outcome.code:  # so small a model may be refused, in the same words
         return {**found, "refused": {"sentence": errors.in_python(outcome.sentence)}}
@@ -154,7 +154,7 @@ def in_python(story: Mapping[str, Any], bank: pd.DataFrame, shop: pd.DataFrame) 
         if story["whole"]:
             outcome = fed.forget(labels=[story["labels"][0]])
         else:
-            outcome = fed.forget(ids=[person], settings=ul.ForgetSettings(cover=60))
+            outcome = fed.forget(ids=[person])
     except ul.UnlabelError as error:
         return {**found, "refused": {"sentence": str(error)}}
     found["forget"] = outcome.to_json()

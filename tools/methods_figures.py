@@ -28,7 +28,6 @@ FILES = (
     "fashion_mnist_single.json",
 )
 #: The bench of people, who are in none of the comparisons.
-PEOPLE = "people.json"
 NAMES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -48,7 +47,6 @@ def fill(text: str, folder: Path = RESULTS) -> str:
     results = {name: _read(folder / name) for name in FILES if (folder / name).is_file()}
     special: dict[str, Callable[[], str]] = {
         "files": lambda: _files(results),
-        "people": lambda: _people(folder / PEOPLE),
     }
 
     def block(match: re.Match[str]) -> str:
@@ -146,24 +144,6 @@ def _files(results: dict[str, Result]) -> str:
                 machine,
             ]
         )
-    return markdown.table(rows)
-
-
-def _people(path: Path) -> str:
-    """Return the attack and the confidence before, after and retrained, a row a kind of people."""
-    if not path.is_file():
-        return NOTHING
-    result = _read(path)
-    kinds = {"wrong": "wrong-labelled", "outlier": "outliers"}
-    models = ("original", "retrained", "forgotten")
-    rows = [["people", *(f"AUC, {m}" for m in models), *(f"confidence, {m}" for m in models)]]
-    for kind, figures in result["kinds"].items():
-        cells = [
-            f"{figures[model][figure]['mean']:.3f}"
-            for figure in ("attack_auc", "confidence")
-            for model in models
-        ]
-        rows.append([kinds.get(kind, kind), *cells])
     return markdown.table(rows)
 
 

@@ -59,7 +59,6 @@ from unlabel.forget import (
 )
 from unlabel.forget import service as forgetting
 from unlabel.forget.copies import Copy, copies
-from unlabel.forget.cover import CoverSecret
 from unlabel.forget.deferred import Deferred, defer
 from unlabel.forget.exact import plan_exact
 from unlabel.forget.plan import has_hidden
@@ -157,7 +156,6 @@ class Federation:
         self.undecided: Outcome | None = None
         self.version: int | None = None
         self.first_version = BEGINNING
-        self.cover_secret = CoverSecret(self.folder / ACTIVE)
         self.privacy_loss = PrivacyLoss(self.folder / ACTIVE)
         self.bottoms: LabelFreeBottoms | None = None
         if active.carrier is not None:
@@ -804,7 +802,9 @@ class Federation:
         """Forget labels, or the labels of people; what that makes is staged until you decide.
 
         labels    by name or number
-        ids       of people whose labels are to be forgotten, in place of whole labels
+        ids       of people whose labels are to be forgotten, in place of whole labels; in a
+                  supervised run all models are trained again without them, which takes as long as
+                  the training did and shows the partners whose rows are left out
         settings  how; see `ForgetSettings`
 
         >>> fed = Federation.local("digits", parties=2, epochs=3)
@@ -815,19 +815,16 @@ class Federation:
         >>> outcome.commit()
         """
         wanted, people = as_list("labels", labels), as_list("ids", ids)
-        chosen = self._with_key(settings or ForgetSettings(), people=bool(people))
+        chosen = self._with_key(settings or ForgetSettings())
         watch = watch or watch_nothing
         return self.with_recovery(
             lambda: forgetting.forget(self, wanted, ids=people, settings=chosen, watch=watch)
         )
 
     @staticmethod
-    def _with_key(settings: ForgetSettings, *, people: bool = False) -> ForgetSettings:
-        """Return settings whose draws are decided: a partner that returns sees no others.
-
-        The covers of people come from the run's own secret.
-        """
-        if people or settings.key is not None:
+    def _with_key(settings: ForgetSettings) -> ForgetSettings:
+        """Return settings whose draws are decided: a partner that returns sees no others."""
+        if settings.key is not None:
             return settings
         return replace(settings, key=secrets.token_hex(32))
 

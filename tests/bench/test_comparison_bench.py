@@ -199,7 +199,6 @@ def test_a_method_that_fails_is_a_figure_too() -> None:
         ({"methods": ("renormalize",)}, "Did you mean 'renormalise'"),
         ({"methods": ("mixup-ascent@nope",)}, "Known: .*four-label-resnet18-cifar10"),
         ({"methods": ("mask@nope",)}, "Method 'mask' has no presets"),
-        ({"methods": ("people",)}, "which forgets the labels of people"),
         ({"tuned_from": "nowhere.jsonl"}, "Records 'nowhere.jsonl' cannot be read"),
     ],
 )

@@ -149,7 +149,7 @@ def test_public_samples_are_told_by_their_norms() -> None:
     assert public_auc(view, torch.tensor([0, 0, 0, 0]), [0]) is None
 
 
-def test_people_are_looked_for_among_the_rows_of_the_last_phase() -> None:
+def test_people_are_looked_for_in_the_messages_of_the_last_phase() -> None:
     steady = BeginRequest(0, "abc", 1, 0.1, "constant", 0.0, 0.0, "no", 0.0, 0.0)
     # A helper is trained on rows 0 to 4, whose gradients are large; then come 5 to 9.
     messages = [
@@ -157,9 +157,12 @@ def test_people_are_looked_for_among_the_rows_of_the_last_phase() -> None:
         steady, *joint(torch.arange(5, 10), torch.tensor([[1.0, 0]] * 4 + [[3.0, 0]])),
     ]  # fmt: skip
     view = seen(messages, torch.ones(10, 2))
-    result = which_people(view, torch.tensor([9]))
+    last = torch.arange(5, 10)
+    result = which_people(view, last, torch.tensor([9]))
     assert (result["push"], result["all"], result["moved"]) == (1.0, 1.0, 0.5)
-    assert which_people(view, torch.tensor([5]))["push"] == 0.375
+    assert which_people(view, last, torch.tensor([5]))["push"] == 0.375
+    # Row 4 was asked for before the last phase alone: nobody else is left out of that.
+    assert which_people(view, torch.arange(4, 10), torch.tensor([4]))["apart"] == 1.0
 
 
 # --- a real run --------------------------------------------------------------------------------

@@ -78,9 +78,9 @@ def test_people_of_a_binary_table_are_forgotten_and_certified(
     assert f"threshold 0.9 of 'yes': {caught} of {caught + missed} rows of 'yes' and" in shown
     sentence = unlabel("evaluate", "run", "--threshold", "2").sentence
     assert "`threshold` to be a probability from 0 to 1 but got 2.0" in sentence
-    words = ("--ids", "request.csv", "--cover", "150", "--json")
+    words = ("--ids", "request.csv", "--json")
     found = unlabel("forget", "run", *words).json
-    assert (found["method"], found["people"], found["staged"]) == ("people", len(listed), True)
+    assert (found["method"], found["people"], found["staged"]) == ("retrain", len(listed), True)
     # Wrong labels that were known by heart are not believed any more.
     assert found["confidence"]["before"] > 0.9
     assert found["confidence"]["after"] < 0.7

@@ -40,10 +40,20 @@ def run(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
     dry = unlabel("forget", run, "--ids", "five.csv", "--dry-run").out
     assert re.search(r"│ people +│ 5 ", dry)
-    assert re.search(r"│ cover +│ \d+ rows", dry)
+    assert re.search(r"│ method +│ retrain ", dry)
+    assert re.search(r"│ takes +│ as long as the training did ", dry)
+    assert re.search(r"│ partners learn +│ the forgotten rows, all of them", dry)
     assert re.search(r"│ proved bound +│ none ", dry)
 
     said = unlabel("forget", run, "--ids", "five.csv").err
+    before, after = said.split("It took ")  # what it costs and tells is said before it begins, too
+    for words in (
+        "takes as long as the training did",
+        "see which rows are left out",
+        "--defer DAY",
+    ):
+        assert words in " ".join(before.split())
+    assert "Partners learn: the forgotten rows, all of them, by leaving them out." in after
     assert "Next: unlabel commit d, then unlabel certificate d, or unlabel rollback d\n" in said
     assert "unlabel audit" not in said
     with nothing_written(run):

@@ -264,10 +264,9 @@ def test_people_are_forgotten_after_those_of_0_6(place: Place) -> None:
     person = unlabel("predict", run, "--part", "train", "--json").json["predictions"][-1]["id"]
     people = run.parent / "people.csv"
     people.write_text(f"id\n{person}\n")
-    quick = ("--set", "helper=1", "--set", "passes=1", "--set", "least_steps=2", "--cover", 256)
     lines = len((run / "passive-1" / "transcript.jsonl").read_text().splitlines())
     # Nobody is to know that the hidden request there was dropped.
-    words = ("--ids", people, *quick, "--record", "--commit", "--allow-disclosure")
+    words = ("--ids", people, "--record", "--commit", "--allow-disclosure")
     assert unlabel("forget", run, *words).code == 0
     assert len((run / "passive-1" / "transcript.jsonl").read_text().splitlines()) > lines
     assert unlabel("purge", run).code == 0

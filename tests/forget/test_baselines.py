@@ -159,29 +159,75 @@ def test_retraining_is_to_the_bit_a_training_that_never_met_the_label(
     expect_same(model_states(fed), met)
 
 
-@pytest.mark.parametrize("weighed", [False, True])
-@pytest.mark.parametrize("recipe", [{"mixup": 0.4}, {}])
-def test_retraining_repeats_how_the_training_mixed_and_weighed(
-    recipe: dict[str, Any], weighed: bool
-) -> None:
-    def made(**train: Any) -> Federation:
-        fed = federation("table", 2, True, **train)
-        if weighed:
-            shares = torch.linspace(1, 3, LABELS)
-            fed.active.training_loss = replace(fed.active.training_loss, weights=shares)
-        return fed
+#: Seven people of the first label, and one of the second.
+PEOPLE = (0, 5, 10, 15, 20, 25, 30, 31)
 
-    fed, never = made(**recipe), made(**recipe)
+
+@pytest.mark.parametrize("balance", [False, True])
+@pytest.mark.parametrize("recipe", [{"mixup": 0.4}, {}])
+@pytest.mark.parametrize("people", [PEOPLE, PEOPLE[-1:]])
+def test_retraining_without_people_is_to_the_bit_a_training_that_never_had_their_labels(
+    people: tuple[int, ...], recipe: dict[str, Any], balance: bool
+) -> None:
+    """The other training has other labels in their cells, so that nothing of these can count."""
+    given: dict[str, Any] = {**recipe, "balance": balance}
+    fed = federation("table", 2, True, **given)
     fed.train()
-    forget(fed, (1,), Retrain())
-    never.forgotten = Forgotten(labels=(1,))
+    met = model_states(fed)
+    outcome = fed.forget(ids=[str(row) for row in people], settings=ForgetSettings(key=KEY))
+    assert outcome.result.method == "retrain"
+    never = federation("table", 2, True, **given)
+    labels = never.holdings.labels.clone()
+    labels[list(people)] = 4
+    never = Federation.of(replace(never.holdings, labels=labels))
+    never.forgotten = Forgotten(rows=people)
     never.train()
     expect_same(model_states(fed), model_states(never))
+    # It is something that is compared: the recipe is in the weights, and these labels were.
     plain = federation("table", 2, True)
+    plain.forgotten = never.forgotten
     plain.train()
-    forget(plain, (1,), Retrain())
-    one, other = model_states(fed)["active"], model_states(plain)["active"]
-    assert all(torch.equal(one[key], other[key]) for key in one) == (not recipe and not weighed)
+    one, other = (model_states(each)["active"] for each in (never, plain))
+    assert all(torch.equal(one[key], other[key]) for key in one) == (not recipe and not balance)
+    assert not all(torch.equal(one[key], met["active"][key]) for key in one)
+    outcome.rollback()
+    expect_same(model_states(fed), met)
+
+
+class StopAfter(Watcher):
+    """Ends a training between two epochs."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:
+        if epoch.epoch == self.last:
+            raise InterruptedError
+
+
+def test_where_training_returned_to_an_epoch_retraining_ends_with_it() -> None:
+    def made(**train: Any) -> Federation:
+        fed = federation("table", 2, epochs=60, lr=0.3, **train)
+        held = fed.holdings
+        rows = replace(held.rows, train=held.rows.train[:50], validation=held.rows.train[50:])
+        return Federation.of(replace(held, rows=rows))
+
+    fed = made(validation=0.1, patience=4)
+    progress = fed.train()
+    assert progress.best_epoch < len(progress.history) < 60
+    forget(fed, (2,), Retrain()).commit(force=True)
+    never = made()
+    never.forgotten = Forgotten(labels=(2,))
+    with pytest.raises(InterruptedError):
+        never.train(watchers=[StopAfter(progress.best_epoch)])
+    expect_same(model_states(fed), model_states(never))
+    # A later request knows it from the history of the training, which versions carry on.
+    fed.forget(ids=["0"], settings=ForgetSettings(key=KEY))
+    never = made()
+    never.forgotten = Forgotten(labels=(2,), rows=(0,))
+    with pytest.raises(InterruptedError):
+        never.train(watchers=[StopAfter(progress.best_epoch)])
+    expect_same(model_states(fed), model_states(never))
 
 
 def model_states(fed: Federation) -> dict[str, dict[str, Tensor]]:

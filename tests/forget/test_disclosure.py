@@ -29,7 +29,6 @@ from unlabel.forget.methods.deep import Deep
 from unlabel.forget.methods.hidden import Hidden
 from unlabel.forget.methods.mask import Mask
 from unlabel.forget.methods.mixup_ascent import MixupAscent
-from unlabel.forget.methods.people import People
 from unlabel.forget.methods.renormalise import Renormalise
 from unlabel.forget.methods.retrain import Retrain
 from unlabel.wire import (
@@ -69,7 +68,6 @@ LISTED_FORMS: dict[str, Method] = {
     "hidden-all-noise": Hidden(samples="all", noise=2.0, moves=2, steps=3),
     "mask": Mask(),
     "mixup-ascent": MixupAscent(epochs=2),
-    "people": People(helper=1, passes=1, least_steps=1, lr=1e-3),
     "renormalise": Renormalise(steps=3),
     "retrain": Retrain(),
     "scrub": Scrub(epochs=2, climbs=1),
@@ -145,12 +143,17 @@ class Eavesdropper:
 
 
 def listen(
-    method: Method, forgotten: tuple[int, ...], *, table: bool = False, active_part: bool = False
+    method: Method,
+    forgotten: tuple[int, ...],
+    *,
+    table: bool = False,
+    active_part: bool = False,
+    people: bool = False,
 ) -> Iterator[tuple[Disclosure, list[Message]]]:
     """Run a method by itself; yield what each passive party can tell from its messages."""
     fed = federation(parties=2, active_part=active_part, remember=forgotten, epochs=2)
     fed.train()
-    what = {"ids": LISTED} if method.people else {"labels": list(forgotten)}
+    what = {"ids": LISTED} if people else {"labels": list(forgotten)}
     settings = ForgetSettings(method=method, few_shot=4, retained=2, key=KEY, allow_collapse=True)
     work = plan(fed, settings=settings, **what)
     if table:
@@ -187,6 +190,12 @@ def test_a_method_tells_exactly_what_it_says(form: str, forgotten: tuple[int, ..
     assert len(parties) == 2
     for heard, _ in parties:
         assert heard == method.disclosure
+
+
+@pytest.mark.parametrize("form", [f for f, m in FORMS.items() if m.people])
+def test_of_people_it_tells_the_same(form: str) -> None:
+    for heard, _ in listen(FORMS[form], (), people=True):
+        assert heard == FORMS[form].disclosure
 
 
 @pytest.mark.parametrize("form", [f for f, m in FORMS.items() if "public" in m.disclosure.rows])
@@ -235,7 +244,6 @@ def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
     assert form not in LISTED_FORMS or ("public" in disclosure.rows) == (
         needs in ("few-shot", "public")
         or getattr(method, "recovery", False)
-        or method.people
         or isinstance(method, Hidden)  # all rows there are, the public ones among them
     )
     assert ("synthetic" in disclosure.rows) == ("SyntheticInputs" in disclosure.messages)
@@ -246,7 +254,7 @@ def test_what_is_needed_is_what_is_asked_for(form: str) -> None:
 def test_few_methods_leave_the_rows_unnamed() -> None:
     quiet = {form for form, method in LISTED_FORMS.items() if not method.disclosure.names_rows()}
     hidden = {form for form, method in LISTED_FORMS.items() if isinstance(method, Hidden)}
-    assert quiet == hidden | {"amnesiac", "deep-all", "mask", "people", "renormalise"}
+    assert quiet == hidden | {"amnesiac", "deep-all", "mask", "renormalise"}
 
 
 @pytest.mark.parametrize("form", [f for f, m in FORMS.items() if m.disclosure.names_rows()])

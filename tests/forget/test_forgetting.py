@@ -22,7 +22,6 @@ from unlabel.forget.methods.ascent import Ascent
 from unlabel.forget.methods.deep import Deep
 from unlabel.forget.methods.mask import Mask
 from unlabel.forget.methods.mixup_ascent import PRESETS, MixupAscent
-from unlabel.forget.methods.people import People
 from unlabel.forget.methods.renormalise import Renormalise
 from unlabel.forget.work import STILL, Work
 from unlabel.party import keyed_order
@@ -169,7 +168,7 @@ def test_the_papers_tables_are_presets() -> None:
 
 
 def test_every_method_says_what_it_is_and_what_it_tells() -> None:
-    assert {"ascent", "deep", "hidden", "mask", "mixup-ascent", "people", "renormalise"} <= set(
+    assert {"ascent", "deep", "hidden", "mask", "mixup-ascent", "renormalise", "retrain"} <= set(
         METHODS.names()
     )
     for name in METHODS.names():
@@ -456,8 +455,8 @@ def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
     assert result.people == 30
     assert result.confidence is not None
     assert (result.confidence.before or 0) > 0.7
-    assert (result.confidence.after or 1) < 0.15
-    assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.01
+    assert (result.confidence.after or 1) < 0.2
+    assert (result.retained_accuracy.after or 0) > (result.retained_accuracy.before or 0) - 0.03
     outcome.commit()
     assert fed.forgotten.rows == tuple(sorted(listed))
     assert not set(listed) & set(fed.holdings.rows_without(fed.forgotten).train.tolist())
@@ -465,40 +464,42 @@ def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
         fed.forget(ids=[str(listed[0])])
 
 
-def test_people_are_asked_for_only_inside_a_cover() -> None:
-    """Every message asks for rows of two covers; the people are a small part of one of them."""
+def test_messages_about_people_name_them_by_leaving_them_out_and_in_no_other_way() -> None:
+    """To measure asks for all rows; what moves the models asks for everybody else, and says so."""
     fed = train()
     recorder = Recorder(fed.active.transport, keep_tensors=True)
     fed.active.transport = recorder
-    listed = set(fed.holdings.rows.train[:20].tolist())
-    settings = Disclosing(method=People(helper=3, passes=3), cover=300)
-    work = plan(fed, ids=[str(row) for row in sorted(listed)], settings=settings)
-    among, apart = (set(rows.tolist()) for rows in (work.cover, work.other_cover))
-    assert listed <= among
-    assert not among & apart
-    assert len(among) == len(apart) == 300
-    service.carry_out(fed, work).rollback()
-    allowed = {frozenset(among), frozenset(apart)}
     own = fed.holdings.rows
-    allowed |= {frozenset(own.test.tolist()), frozenset(own.public.tolist())}
-    for party, transcript in recorder.transcripts.items():
-        asked = [set(e.tensors["rows"].tolist()) for e in transcript.entries if e.kind == "Embed"]
-        assert any(rows & listed for rows in asked), party
-        for rows in asked:
-            assert any(rows <= whole for whole in allowed)
-            # A batch is drawn at random from its cover, so no batch is made of the people alone.
-            assert len(rows & listed) <= len(rows) / 3
+    listed = set(own.train[:20].tolist())
+    outcome = fed.forget(ids=[str(row) for row in sorted(listed)])
+    assert outcome.result.tells_partners == "the forgotten rows, all of them, by leaving them out"
+    assert outcome.result.takes == "as long as the training did"
+    outcome.rollback()
+    everybody, rest = set(own.train.tolist()), set(own.train.tolist()) - listed
+    whole = (everybody, set(own.test.tolist()), set(own.public.tolist()))
+    for transcript in recorder.transcripts.values():
+        asked: list[set[int]] = []
+        moved = set[int]()
+        for entry in transcript.entries:
+            if entry.kind == "Embed":
+                asked.append(set(entry.tensors["rows"].tolist()))
+            elif entry.kind == "Gradients":
+                moved |= asked.pop()
+        assert moved == rest
+        assert set().union(*asked) == set().union(*whole)
+        assert all(any(rows <= part for part in whole) for rows in asked)
+        assert not any(rows <= listed for rows in asked)
 
 
-def test_people_need_a_cover_and_strangers(trained: Federation) -> None:
-    train_rows = trained.holdings.rows.train.tolist()
-    with pytest.raises(ForgetError):
-        trained.forget(ids=[str(row) for row in train_rows[:5]], settings=Disclosing(cover=1000))
-    with pytest.raises(ForgetError):
-        trained.forget(ids=[str(row) for row in train_rows[:100]])
+def test_people_are_forgotten_whatever_rows_are_public_and_however_many_they_are(
+    trained: Federation,
+) -> None:
+    """What `people` of 0.9 refused: half of the rows, and public samples from training rows."""
+    half = trained.holdings.rows.train[::2].tolist()
+    trained.forget(ids=[str(row) for row in half], settings=Disclosing()).rollback()
     fed = train(public=0)
-    with pytest.raises(ForgetError):
-        fed.forget(ids=[str(fed.holdings.rows.train[0].item())])
+    fed.forget(ids=[str(fed.holdings.rows.train[0].item())]).commit()
+    assert len(fed.forgotten.rows) == 1
 
 
 def test_people_whose_label_is_gone_are_named() -> None:
@@ -613,22 +614,6 @@ def test_the_order_under_a_key_cannot_be_found_by_trying_seeds() -> None:
     order = rows[keyed_order(rows, one)]
     some = rows[::3]
     assert torch.equal(some[keyed_order(some, one)], order[torch.isin(order, some)])
-
-
-def test_the_same_people_hide_in_the_same_cover_and_others_in_another(folder: Path) -> None:
-    def cover(people: list[int], size: int) -> set[int]:
-        fed = Federation.open(folder)
-        work = plan(fed, ids=[str(p) for p in people], settings=Disclosing(cover=size))
-        fed.cover_secret.keep()
-        return set(work.cover.tolist())
-
-    train_rows = Federation.open(folder).holdings.rows.train.tolist()
-    some, others = train_rows[:10], train_rows[10:20]
-    assert cover(some, 150) == cover(some, 150)
-    assert cover(some, 150) < cover(some, 300)
-    assert cover(some, 150) != cover(others, 150)
-    secret = folder / "active/secrets/cover.key"
-    assert secret.stat().st_mode & 0o077 == 0
 
 
 def test_no_public_sample_is_left_out_after_its_label_is_gone() -> None:

@@ -2,7 +2,7 @@
 
 People are drawn and judged as in the bench `people`. Beside the refitted model stands a run in
 which the cells of those people are empty: equal figures are a consequence of equal weights, which
-is checked too. Beside that, one person at a time, stands what `people` does in a supervised run.
+is checked too. Beside that, one person at a time, stands what `retrain` does in a supervised run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BlindPeopleSettings(PeopleSettings):
     objective   by which bottoms are made, with its `width` and its number of `passes`
     fit_epochs  of a top that is trained by steps; 0 is as many as suit
     singles     people who are forgotten one at a time, a seed, wrongly labelled ones
-    supervised  whether `people` in supervised runs stands beside them
+    supervised  whether `retrain` in supervised runs stands beside them
     """
 
     data: str = "digits"
@@ -218,7 +218,7 @@ def _sureness(federation: Federation, row: int) -> float:
 def _supervised(
     settings: BlindPeopleSettings, world: World, seed: int, singles: list[int]
 ) -> list[tuple[float, float, float]]:
-    """Return confidences in each person's old label: before, after `people`, and retrained."""
+    """Return confidences in each person's old label: before, after `retrain`, and retrained."""
     original = train_on(settings, world, seed)
     # Some rows are set aside as public ones there.
     trained = set(original.holdings.rows.train.tolist())
@@ -267,7 +267,7 @@ def _one_by_one(result: dict[str, Any]) -> list[list[str]]:
         if figures["single"]:
             lines.append([name, *_distance_cells(figures["single"]), f"{figures['apart']:g}"])
     if result["supervised"]:
-        lines.append(["supervised, `people`", *_distance_cells(result["supervised"]), ""])
+        lines.append(["supervised, `retrain`", *_distance_cells(result["supervised"]), ""])
     return lines
 
 

@@ -61,7 +61,7 @@ class PeopleSettings(Recipe):
     wrong: float = 0.2
     listed: int = 100
     requests: int = 2
-    method: str = "people"
+    method: str = "retrain"
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     picture: str = ""
     page: str = ""

@@ -33,7 +33,7 @@ class RequestPrivacySettings(Recipe):
     files      make every request to a run in a folder and commit it, so that the attackers also
                read all that lies in a party's folder afterwards
     people     requests for the labels of `listed` people each, to see whether their rows are told
-               from the cover they hide in; 0 leaves that out
+               from those of all others; 0 leaves that out
     kept       JSONL file of the requests; it is read first, and what is there is not repeated
     page       Markdown file to write the tables into
     """
@@ -82,7 +82,7 @@ def measure(settings: RequestPrivacySettings, say: Say) -> Result:
 
 
 def which_people(settings: RequestPrivacySettings, say: Say) -> dict[str, Any]:
-    """Return how well people are told from their cover by each score, over all requests (AUC)."""
+    """Return how well people are told from all others by each score, over all requests (AUC)."""
     by_score: dict[str, list[float]] = {}
     for origin in range(min(settings.originals, settings.people)):
         numbers = range(origin, settings.people, settings.originals)
@@ -183,8 +183,9 @@ def _people_in_words(people: dict[str, Any] | None) -> str:
     for name, auc in people["auc"].items():
         rows.append([name, interval(auc)])
     return f"""
-Which people: {people["requests"]} requests for the labels of {people["listed"]} people each, by the
-method `people`, told by one party from the cover they hide in.
+Which people: {people["requests"]} requests for the labels of {people["listed"]} people each, told
+by one party from all others that were trained on. All models are trained again without them, so
+that they are the rows that are not asked for (`apart`).
 
 {markdown.table(rows)}
 """

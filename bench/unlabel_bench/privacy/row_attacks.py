@@ -59,18 +59,17 @@ def moved_rows(view: View, rows: Tensor, members: Tensor) -> dict[str, float]:
     }
 
 
-def which_people(view: View, listed: Tensor) -> dict[str, float]:
-    """Return how well each score tells the people of a request from the cover they hide in (AUC).
+def which_people(view: View, trained: Tensor, listed: Tensor) -> dict[str, float]:
+    """Return how well each score tells the people of a request from all others trained on (AUC).
 
-    Their rows are asked for among others, so the attack takes the rows that gradients came for
-    since the models last began to move (what came before is how a method prepared itself).
+    The messages count that came since the models began to move: before, every row is asked for.
 
-    listed  rows of the main table whose labels were forgotten
+    trained  rows of the main table that the model was trained on
+    listed   those whose labels were forgotten
     """
     begun = max((n for n, one in enumerate(view.heard) if one.kind == "BeginRequest"), default=0)
     last = replace(view, heard=view.heard[begun:])
-    rows = (last.summed()[1] > 0).nonzero()[:, 0]
-    return moved_rows(last, rows, torch.isin(rows, listed))
+    return moved_rows(last, trained, torch.isin(trained, listed))
 
 
 def public_auc(

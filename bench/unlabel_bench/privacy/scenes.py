@@ -130,16 +130,13 @@ class Scene:
         ids = [str(federation.holdings.ids[row]) for row in rows.tolist()]
         with listening(federation.active) as listener:
             outcome = federation.forget(
-                ids=ids,
-                settings=ForgetSettings(
-                    method="people", allow_collapse=True, allow_disclosure=True, **options
-                ),
+                ids=ids, settings=ForgetSettings(allow_disclosure=True, **options)
             )
         try:
             view = self._view(federation, name, listener.heard[name], self._before[name], None)
         finally:
             outcome.rollback()
-        return which_people(view, rows)
+        return which_people(view, self._train, rows)
 
     def _rows(self, view: View, labels: list[int]) -> dict[str, float | None]:
         """Return what one party could tell about rows."""

@@ -104,9 +104,6 @@ def forget(
             HOW, "Even with public samples whose labels the model does not share.", "--any-public"
         ),
     ] = False,
-    cover: Annotated[
-        int, _option(HOW, "Rows among which people are asked for; by default what suits the data.")
-    ] = 0,
     allow_disclosure: Annotated[
         bool,
         _option(
@@ -165,7 +162,6 @@ def forget(
         few_shot=few_shot,
         retained=retained,
         robust=robust,  # type: ignore[arg-type]
-        cover=cover,
         secret=secret,
         deepen=deepen,
         allow_disclosure=allow_disclosure,
@@ -176,10 +172,10 @@ def forget(
     if target.kit is not None:
         expect_remote(settings)  # before a job is started for it
     with target.open(device=device, record=record) as opened:
-        from unlabel.cli.forget_shown import WITH_BLIND, explain
+        from unlabel.cli.forget_shown import TRAINS_AGAIN, explain
 
         if people and not json and not opened.config.is_label_free:
-            say(WITH_BLIND)
+            say(TRAINS_AGAIN)
         if dry_run:
             explain(opened.plan(label or (), ids=people, settings=settings), json=json)
             return

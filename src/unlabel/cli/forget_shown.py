@@ -12,10 +12,12 @@ from unlabel.forget.exact_methods import EXACT_NAMES
 from unlabel.terms import VISIBILITY_MEANS
 from unlabel.words import amount
 
-#: What a person hears whose request about people comes to a run with supervised bottoms.
-WITH_BLIND = (
-    "Note: in a blind run (`unlabel train --bottoms blind`, docs/blind.md) this would be exact and "
-    "hidden: the top is fitted anew without these labels, and no message is sent."
+#: What is said before a request about people is carried out in a run with supervised bottoms.
+TRAINS_AGAIN = (
+    "All models are trained again without these labels: this takes as long as the training did, "
+    "and the partners see which rows are left out. Cheaper: --defer DAY lets it wait for the next "
+    "training; in a blind run (`unlabel train --bottoms blind`, docs/blind.md) it would be exact "
+    "and hidden, in seconds and without a message."
 )
 #: What makes a request exact, by its method.
 BY_CONSTRUCTION = {
@@ -44,7 +46,7 @@ def explain(work: Work, *, json: bool) -> None:
         "disclosed": work.public.disclosed,
         "duplicates": samples.duplicates,
         "suspects": [{"id": s.id, "score": s.score} for s in samples.suspects],
-        "cover": len(work.cover),
+        "takes": method.takes,
         "tells_partners": method.tells_partners,
         "privacy": bound.to_json(len(work.names)) if bound is not None else None,
         "exact": exact,
@@ -69,8 +71,6 @@ def _would_be(facts: dict[str, Any]) -> list[list[str]]:
         ["depth", facts["depth"]],
         whom,
     ]
-    if people and not facts["exact"]:
-        rows.append(["cover", f"{facts['cover']} rows" if facts["cover"] else "none"])
     if facts["few_shot"]:
         kinds = f"{facts['few_shot']} of the label, {facts['retained_samples']} of others"
         rows.append(["samples", kinds])
@@ -87,6 +87,8 @@ def _would_be(facts: dict[str, Any]) -> list[list[str]]:
     if facts["suspects"]:
         named = ", ".join(f"{s['id']} ({s['score']:.2f})" for s in facts["suspects"])
         rows.append(["suspects", named])
+    if facts["takes"]:
+        rows.append(["takes", facts["takes"]])
     return [*rows, ["partners learn", facts["tells_partners"]]]
 
 
@@ -149,6 +151,8 @@ def show(result: Result, run: object, *, committed: bool) -> None:
             f"Visibility {result.visibility}: {VISIBILITY_MEANS[result.visibility]}. It aims at "
             f"depth {result.aim}; how deep it went is for the audit to say."
         )
+    if result.takes:
+        say(f"It took {result.seconds:.1f} s: {result.takes}.")
     say(f"Partners learn: {result.tells_partners}.")
     if result.privacy is not None and not exact:
         say(result.privacy["sentence"])

@@ -35,7 +35,6 @@ class ForgetSettings:
     few_shot          public samples a forgotten label; 40, or the preset's
     retained          public samples a retained label; 3, or the preset's
     robust            what to do with samples whose label the model doubts: none, drop or weight
-    cover             rows of each cover in which people are asked for; 0 is what suits the data
     secret            passive parties' ledgers get a commitment in place of the label
     deepen            forget labels once more that were forgotten already, for example in depth
     measure_drift     first run the same at rate 0, where side effects alone may forget
@@ -56,7 +55,6 @@ class ForgetSettings:
     few_shot: int | None = None
     retained: int | None = None
     robust: Robust = "none"
-    cover: int = 0
     secret: bool = False
     deepen: bool = False
     measure_drift: bool = True

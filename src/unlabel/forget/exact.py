@@ -194,7 +194,6 @@ def execute_exact(work: ExactWork) -> Execution:
         duplicates=0,
         drift_share=None,
         tells_partners=method.tells_partners,
-        cover=0,
         control=False,
         still_known=False,
         visibility=method.visibility,

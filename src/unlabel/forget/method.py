@@ -64,8 +64,9 @@ class Method(ABC):
     """One way to forget: a frozen dataclass of settings, the algorithm in `run`, and these facts.
 
     about   one line for people
-    people  whether it forgets the labels of people; else it forgets whole labels
+    people  whether it forgets the labels of people too, and not whole labels alone
     rates   settings without which nothing is learned
+    anew    whether it is a whole training: as long as that, and not to agree with the old model
     remedy  what to do where it destroys the rest
 
     A fact is a class attribute, or a property where it depends on the settings; the properties
@@ -74,6 +75,7 @@ class Method(ABC):
 
     about: ClassVar[str]
     people: ClassVar[bool] = False
+    anew: ClassVar[bool] = False
     rates: ClassVar[tuple[str, ...]] = ()
     remedy: ClassVar[str] = "Lower the method's rates or strengths, or take fewer steps."
 
@@ -91,6 +93,11 @@ class Method(ABC):
     @abstractmethod
     def disclosure(self) -> Disclosure:
         """The same as `tells_partners`, as the tests hold it against the transcript."""
+
+    @property
+    def takes(self) -> str:
+        """How long it takes, in words, where that can be said beforehand."""
+        return "as long as the training did" if self.anew else ""
 
     @property
     def is_control(self) -> bool:

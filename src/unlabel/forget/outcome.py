@@ -33,7 +33,7 @@ class Result:
                         without the measurements here and without staging
     transcript_bytes    both ways, over all parties, of choosing samples and forgetting
     tells_partners      what the method tells the passive parties beyond what training does
-    cover               rows among which people were asked for, 0 for whole labels
+    takes               how long that takes, where it is known beforehand
     control             whether nothing was to be learned, so that it cannot be committed
     still_known         whether more than a twentieth of the labels' test rows are still right
     visibility          hidden or open: whether the partners can tell what was forgotten
@@ -65,7 +65,6 @@ class Result:
     duplicates: int
     drift_share: float | None
     tells_partners: str
-    cover: int
     control: bool
     still_known: bool
     visibility: Visibility
@@ -74,6 +73,7 @@ class Result:
     privacy: dict[str, Any] | None
     warning: str = ""
     public_agreement: float | None = None
+    takes: str = ""
 
 
 class Outcome:

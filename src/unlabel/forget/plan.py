@@ -50,10 +50,7 @@ def plan(
     if run.is_remote:
         expect_remote(settings)
     if settings.public_from != "labelled" and ids:
-        raise ForgetError(
-            "The labels of people are held against public samples whose labels are known; leave "
-            "--public-from out."
-        )
+        raise ForgetError("Training again needs no public samples; leave --public-from out.")
     name, chosen = choose_method(settings, people=bool(ids))
     method = chosen.method
     # First by what lies here: what is refused anyway costs no message, whatever it is about.
@@ -78,6 +75,7 @@ def plan(
         earlier=replace(run.forgotten, labels=others),
         public=public,
         training=run.config.train,
+        kept_epoch=_kept_epoch(run),
     )
     expect_fits(work)
     _expect_undisclosing(run, work)
@@ -93,6 +91,15 @@ def expect_ready(run: Run, settings: ForgetSettings) -> None:
         raise ForgetError("Nothing was trained yet, so there is nothing to forget; train first.")
     if not settings.allow_unfinished:
         expect_finished(run.active.versions.facts(run.version), "unlabel train --resume")
+
+
+def _kept_epoch(run: Run) -> int:
+    """Return the epoch that early stopping returned to, 0 where the training went to its end."""
+    assert run.version is not None
+    progress = VersionFacts.from_json(run.active.versions.facts(run.version)).progress
+    if progress is None or not progress.history or not run.config.train.patience:
+        return 0
+    return progress.most_accurate().epoch
 
 
 def _request(
@@ -126,7 +133,6 @@ def _request(
         ids=tuple(known[row] for row in rows),
         secret=settings.secret or hidden,
         hidden=hidden,
-        cover=(settings.key or run.cover_secret.key(rows)) if rows else "",
         **({} if settings.key is None else {"key": settings.key}),
     )
 
@@ -148,9 +154,6 @@ def _forgotten_here(run: Run) -> Forgotten:
 def expect_fits(work: Work) -> None:
     """Raise where the method cannot carry the request out, or would tell what is to stay secret."""
     request, method, name = work.request, work.method, work.name
-    if method.people != bool(request.rows):
-        kind = "the labels of people" if method.people else "whole labels"
-        raise ForgetError(f"Method '{name}' forgets {kind}, and the request asks for the other.")
     # Public samples that gradients single out are no secret; people in the training rows are.
     trained = method.disclosure.rows - {"public"}
     if request.secret and (method.disclosure.names_rows() or (method.shows_rows and trained)):
@@ -174,12 +177,6 @@ def expect_fits(work: Work) -> None:
             "Noise needs the labels of all public samples, and those of some were forgotten and "
             "purged; leave `noise` out, or give other samples with --public."
         )
-    if method.people and work.public.disclosed:
-        raise ForgetError(
-            f"Method '{name}' compares with people nobody trained on, but the public set holds "
-            f"training rows; give others with --public."
-        )
-    assert work.cover is not None  # drawn here: a cover that does not fit is refused
 
 
 def _expect_undisclosing(run: Run, work: Work) -> None:

@@ -24,7 +24,6 @@ class Request:
     rows    rows of the training table whose labels are to be forgotten, or none
     names   of the labels, as in the ledger
     ids     of the people, likewise
-    cover   key under which the cover of people is drawn: the same people, the same cover
     secret  passive parties are given a commitment in place of the names
     hidden  nothing that they see may depend on what is forgotten, beyond a proved bound
     key     of the commitment; the active party's alone
@@ -34,7 +33,6 @@ class Request:
     rows: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
-    cover: str = field(default="", repr=False)
     secret: bool = False
     hidden: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -8,7 +8,6 @@ from typing import Protocol, TypeVar
 
 from unlabel.config import RunConfig
 from unlabel.data import Features
-from unlabel.forget.cover import CoverSecret
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.party import ActiveParty
@@ -25,7 +24,6 @@ class Run(Protocol):
     forgotten     what its model has forgotten
     version       that the parties are on, None before training
     undecided     the outcome of this process that waits for a decision
-    cover_secret  under which the covers of people are drawn
     privacy_loss  of all hidden requests so far
     bottoms       how bottoms are made without labels, None where they learn with them
     """
@@ -34,7 +32,6 @@ class Run(Protocol):
     forgotten: Forgotten
     version: int | None
     undecided: Outcome | None
-    cover_secret: CoverSecret
     privacy_loss: PrivacyLoss
     bottoms: LabelFreeBottoms | None
 

@@ -63,8 +63,6 @@ def forget(
 def carry_out(run: Run, work: Work, watch: Watch = watch_nothing) -> Outcome:
     """Carry a planned request out, and stage what it makes with every party."""
     work.watch = watch
-    if work.request.rows:
-        run.cover_secret.keep()
     outcome = _staged(run, work, execute, work.request.rows)
     keep_samples(run, work.public)
     return outcome

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from unlabel.config import OptimiserSettings, TrainSettings
 from unlabel.errors import ForgetDiverged, ForgetError
-from unlabel.forget.cover import draw_covers
 from unlabel.forget.few_shot import FewShotSamples, draw_samples
 from unlabel.forget.public_set import PublicSet
 from unlabel.forget.request import Request
@@ -49,6 +48,7 @@ class Work:
     earlier    what was forgotten before this request
     public     all public samples
     training   how the model was trained; `batch` and `seed` are its
+    kept_epoch  that early stopping returned to; 0 where the training went to its end
     watch      called with the step, the most steps and a note, at every look
     steps      taken since the last `use_optimisers`; `total` counts all
     """
@@ -66,6 +66,7 @@ class Work:
     earlier: Forgotten
     public: PublicSet
     training: TrainSettings
+    kept_epoch: int = 0
     watch: Watch = watch_nothing
     steps: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
@@ -133,21 +134,6 @@ class Work:
         chosen = among(train, request.rows) if request.rows else among(labels, request.labels)
         past = among(labels, (UNKNOWN, *earlier.labels)) | among(train, earlier.rows)
         return train[chosen & ~past], train[~chosen & ~past]
-
-    @property
-    def cover(self) -> Tensor:
-        """For people: a random cover that holds their rows; no others are ever asked for alone."""
-        return self._covers[0]
-
-    @property
-    def other_cover(self) -> Tensor:
-        """For people: another cover, of the same size and without them."""
-        return self._covers[1]
-
-    @cached_property
-    def _covers(self) -> tuple[Tensor, Tensor]:
-        cover, other = draw_covers(self)
-        return cover.to(self.active.device), other.to(self.active.device)
 
     def by_row(self, rows: Tensor, values: Tensor) -> Tensor:
         """Return values [n, C] of rows in a table of all rows, 0 elsewhere."""
@@ -239,20 +225,22 @@ class Work:
                     self.watch(done, total, f"{title} {epoch + 1}")
             self.expect_alive(loss=loss.item())
 
-    def train_anew(self, rows: Tensor, epochs: int, *, top: bool = True) -> None:
+    def train_anew(self, rows: Tensor, epochs: int, *, stop: int = 0, top: bool = True) -> None:
         """Train all parties on rows as the run was trained, from where it began.
 
-        top  whether the top begins again too; else it has begun anew already
+        stop  after this epoch, at the rates of a training that goes on; 0 is the end
+        top   whether the top begins again too; else it has begun anew already
         """
+        last = stop or epochs
         a_pass = batch_count(rows, self.batch)
         self.use_optimisers(self.training, steps=epochs * a_pass)
         self.transform_weights("begin", top=top)
         self.active.prepare(rows, epochs * a_pass)
-        for epoch in range(1, epochs + 1):
+        for epoch in range(1, last + 1):
             for batch in batches(rows, self.batch, seed=self.seed, epoch=epoch):
                 loss = self.move(batch, self.training_loss(batch), mode="train", table="main")
             self.expect_alive(loss=loss.item())
-            self.watch(epoch, epochs, f"loss {loss.item():.3f}")
+            self.watch(epoch, last, f"loss {loss.item():.3f}")
 
     def cross_entropy(self, labels: Tensor) -> Callable[[Tensor], Objective]:
         """Return the objective CE(F(H), y) of a batch of rows, with these labels a row."""

@@ -129,6 +129,7 @@ class ActiveParty:
     def prepare(self, rows: Tensor, steps: int) -> None:
         """Announce a training to all parties."""
         self.top.announce(steps)
+        self.training_loss = self.training_loss.over(self.labels[rows])
         if self.bottom is not None:
             self.bottom.prepare(rows, steps)
         self.transport.ask(Prepare(0, rows, steps))

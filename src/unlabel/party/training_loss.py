@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -35,6 +35,15 @@ class TrainingLoss:
     stream: Stream
     mixup: float = 0.0
     weights: Tensor | None = None
+
+    def over(self, labels: Tensor) -> TrainingLoss:
+        """Return the loss of a training on these labels: where they are weighed, none else counts.
+
+        So the weights of a training without somebody's label do not depend on it.
+        """
+        if self.weights is None:
+            return self
+        return replace(self, weights=balanced(labels, len(self.weights)).to(self.weights.device))
 
     def loss(
         self, top: Callable[[list[Tensor]], Tensor], embeddings: list[Tensor], y: Tensor, step: int

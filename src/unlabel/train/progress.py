@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -61,6 +62,17 @@ class Progress:
         advice = "".join(f" {sentence}" for sentence in self.advice)
         state = "finished" if self.finished else "not finished"
         return f"<Progress: {len(self.history)} epochs{loss}, {state}.{advice}>"
+
+    def most_accurate(self) -> Epoch:
+        """Return the epoch that early stopping keeps: the highest validation accuracy, and of
+        those the lowest validation loss; it stands in the history after requests too.
+        """
+
+        def worth(epoch: Epoch) -> tuple[float, float]:
+            loss = epoch.validation_loss
+            return epoch.validation_accuracy or 0.0, -math.inf if loss is None else -loss
+
+        return max(self.history, key=worth)
 
     def continued(self, version: int) -> Progress:
         """Return the progress at a version that training did not make, but a request.
