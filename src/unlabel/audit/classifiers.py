@@ -7,11 +7,13 @@ left out would name the rest; so all that it learns it learns here, on embedding
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from unlabel.audit.layers import told_apart
 
 #: Ridge of the linear probe, in units of the number of rows.
 RIDGE = 1e-3
@@ -93,14 +95,16 @@ def network_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor
         return logits(test.float()[None]).argmax(2)
 
 
-def head_inputs(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """Return standardised embeddings over sqrt(width), with a constant column.
+def head_inputs(
+    train: Tensor, labels: Tensor, forgotten: Sequence[int], *others: Tensor
+) -> tuple[Tensor, ...]:
+    """Return embeddings as `told_apart` gives them, of mean square 1 a row, with a constant column.
 
-    By the division a row's squared norm is 1 on average, so that one rate fits any width.
+    So one rate fits any width, and an invertible map changes nothing.
     """
-    scaled = standardised(train.float(), *(x.float() for x in others))
-    root = train.shape[1] ** 0.5
-    return tuple(torch.cat([x / root, torch.ones_like(x[:, :1])], 1) for x in scaled)
+    scaled = told_apart(train, labels, forgotten, *others)
+    size = scaled[0].square().sum(1).mean().sqrt().clamp_min(1e-6)
+    return tuple(torch.cat([x / size, torch.ones_like(x[:, :1])], 1).float() for x in scaled)
 
 
 def descend(

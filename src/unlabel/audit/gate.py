@@ -1,48 +1,118 @@
 """The gate: how deep a request went, not a stamp.
 
 answers  the predictions are those of a model that never had the label; a hidden output gets here
-top      the active party's model has lost the label too: its own score ranks the label's samples no
-         better and no worse than a retrained model's does, and no edit of its output brings the
-         label back
-bottoms  every party's bottom has: residual knowledge and the cost of relearning are near those of
-         retrained models
+top      the label holder's model has lost the label too: its hidden layers and its answers about
+         the label's rows are those of tops that only the other labels taught
+bottoms  every party's bottom has: what its embeddings still give of the old direction of the label,
+         what probes find with few labels, and the cost of relearning are as in retrained models
+
+Every figure below the first two is judged beside references, in units of how these differ among
+themselves (`audit/spread.py`): of the top, tops refitted to the same embeddings without the label;
+of all else, models retrained without it. Where the request took fewer passes than the training,
+bottoms are judged beside models retrained with as many. Without references a figure is not judged.
 
 A depth holds where none of its findings fails, nor any of a shallower depth, and each of these has
-a finding that is known. One that is unknown decides nothing by itself: for want of a retrained
-model, or because on these data it cannot tell the original from retrained models. Rank and revival
-cannot where the original itself would pass; what is a ratio to the original's distance from
-retrained models, residual knowledge and relearning, cannot where that is below three standard
-errors.
+a finding that is known. One that is unknown decides nothing by itself: for want of references, or
+because on these data the original itself would pass.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from functools import partial
-from statistics import mean, stdev
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from unlabel.audit.figures import Measurement, Measurements, ModelFigure
-from unlabel.audit.residual import ERRORS, residual_knowledge, standard_error
+from unlabel.audit.spread import RECORDED
 from unlabel.audit.verdict import Finding, Ruling
 from unlabel.config import AuditSettings
 from unlabel.terms import DEPTHS, Depth
 
-#: What a rule says of a measurement: how it came out, and why in a sentence.
+#: How a figure came out, and why in a sentence.
 Judgement = tuple[Ruling, str]
-Rule = Callable[[Measurement, AuditSettings], Judgement]
 
-#: Probes whose residual knowledge is judged.
-PROBES = ("probe-linear", "probe-mlp", "probe-nearest")
-#: Where a score ranks well enough, either way, to look like knowledge without a retrained model.
-KNOWS = 0.8
-#: An interval of residual knowledge that reaches further than this to either side decides nothing.
-UNSURE = 0.5
 NOT_MEASURED = Measurement("", None, None, "number", {})
 NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
+NO_TOPS = "there is no top refitted without the label to compare with"
 UNCHANGED = "The model of party '{}' is the same as before the request."
 WOULD_PASS = "Nothing follows: on these data the original itself would pass."
+NO_ROWS = "there are too few rows of the label, or the original is gone"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a measure is judged beside references.
+
+    what     of the model it is about, as the subject of a sentence; {} is the party or the layer
+    aims     the references, the first of these that there are
+    above    what follows where the figure is above theirs; "" where nothing does
+    below    what follows where it is below
+    missing  what to say where there are no references
+    """
+
+    depth: Depth
+    what: str
+    aims: tuple[str, ...]
+    above: str
+    below: str = ""
+    missing: str = NO_RETRAINED
+
+
+_SHORT = ("matched", "retrained")
+_SURER = "it is surer than it should be"
+_PROBE = "The embeddings of {} give the label to a {} with one labelled row a class"
+RULES = {
+    "membership": Rule(
+        "answers",
+        "A membership attack calls forgotten training rows members",
+        ("retrained",),
+        "answers still show who was trained on, or are too sure",
+        "answers are less sure than they should be",
+    ),
+    "trace-output": Rule(
+        "top",
+        "The label's own output gives the old one",
+        ("refitted",),
+        "the output is still there",
+        missing=NO_TOPS,
+    ),
+    "echo": Rule(
+        "top",
+        "Answers about the label's rows follow the old model",
+        ("refitted",),
+        "the outputs that stay were not taught anew",
+        missing=NO_TOPS,
+    ),
+    "trace-top": Rule(
+        "top",
+        "The old direction of the label can be read off {} of the top",
+        ("refitted",),
+        "the layer still knows it",
+        missing=NO_TOPS,
+    ),
+    "trace": Rule(
+        "bottoms",
+        "The old direction of the label can be read off the embeddings of {}",
+        _SHORT,
+        "they still give it",
+    ),
+    **{
+        name: Rule("bottoms", _PROBE.format("{}", kind), _SHORT, "more than they should",
+                   "less than they should, which tells it too")
+        for name, kind in (
+            ("probe-linear", "linear probe"),
+            ("probe-mlp", "small network"),
+            ("probe-nearest", "nearest neighbour"),
+        )
+    },
+    "relearning": Rule(
+        "bottoms",
+        "On frozen embeddings the label is back after a number of steps",
+        _SHORT,
+        "",
+        "it comes back too easily",
+    ),
+}  # fmt: skip
 
 
 def judge(
@@ -52,28 +122,26 @@ def judge(
 
     unchanged  passive parties whose models are the same as before: they have lost nothing
     """
-    rules: list[tuple[Depth, str, Rule]] = [
-        ("answers", "forgotten-accuracy", _forgotten),
-        ("answers", "retained-accuracy", _retained),
-        ("answers", "membership", _membership),
-        ("top", "rank", _rank),
-        ("top", "revival", _revival),
+    findings = [
+        Finding("answers", "forgotten-accuracy", *_forgotten(measures, limits)),
+        Finding("answers", "retained-accuracy", *_retained(measures, limits)),
     ]
-    for name in PROBES:
-        parties = ("", *measures.get(name, NOT_MEASURED).parties)
-        rules += [("bottoms", name, partial(_residual, party=party)) for party in parties]
-    rules.append(("bottoms", "relearning", _relearning))
-    return [
-        Finding(depth, name, *rule(measures.get(name, NOT_MEASURED), limits))
-        for depth, name, rule in rules
-    ] + [Finding("bottoms", "weights", "fail", UNCHANGED.format(party)) for party in unchanged]
+    for name, rule in RULES.items():
+        measured = measures.get(name, NOT_MEASURED)
+        for part in measured.parties if name.startswith("trace") else ("", *measured.parties):
+            findings.append(Finding(rule.depth, name, *_beside(name, rule, measured, limits, part)))
+        if name.startswith("trace") and not measured.parties:
+            findings.append(Finding(rule.depth, name, *_beside(name, rule, measured, limits, "")))
+    return findings + [
+        Finding("bottoms", "weights", "fail", UNCHANGED.format(party)) for party in unchanged
+    ]
 
 
-def depth_of(findings: list[Finding]) -> Depth | Literal["none"]:
+def depth_of(findings: Sequence[Finding]) -> Depth | Literal["none"]:
     """Return the deepest depth that holds.
 
     >>> passed = Finding("answers", "forgotten-accuracy", "pass", "")
-    >>> depth_of([passed, Finding("top", "rank", "fail", "")])
+    >>> depth_of([passed, Finding("top", "echo", "fail", "")])
     'answers'
     """
     reached: Depth | Literal["none"] = "none"
@@ -99,118 +167,79 @@ def _percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
-def _forgotten(measured: Measurement, limits: AuditSettings) -> Judgement:
-    now = measured.value("forgotten")
+def _forgotten(measures: Measurements, limits: AuditSettings) -> Judgement:
+    now = measures.get("forgotten-accuracy", NOT_MEASURED).value("forgotten")
     if now is None:
         return "unknown", "There are no test rows of the label."
     sentence = f"{_percent(now)} of the label's test rows are still called by it."
     return _ruled(now, limits.forgotten), sentence
 
 
-def _retained(measured: Measurement, limits: AuditSettings) -> Judgement:
-    now = measured.value("forgotten")
-    aim, whose = measured.value("retrained"), "retrained models reach"
-    if aim is None:
-        aim, whose = measured.value("original"), "the original reaches"
-    if now is None or aim is None:
+def _retained(measures: Measurements, limits: AuditSettings) -> Judgement:
+    """Compare with retrained models, else with the mask.
+
+    What the original had before includes confusion with the label that goes; the mask does not.
+    """
+    measured = measures.get("retained-accuracy", NOT_MEASURED)
+    now, names = measured.value("forgotten"), {"retrained": "retrained models reach"}
+    names |= {"mask": "the original with its output hidden", "original": "the original"}
+    known = [(words, measured.value(name)) for name, words in names.items()]
+    aims = [(words, value) for words, value in known if value is not None]
+    if now is None or not aims:
         return "unknown", "There is nothing to compare accuracy with."
-    return _ruled(aim - now, limits.retained), (
-        f"The other labels are predicted with {_percent(now)} accuracy; {whose} {_percent(aim)}."
+    beside = ", ".join(f"{words} {_percent(value)}" for words, value in aims[:2])
+    return _ruled(aims[0][1] - now, limits.retained), (
+        f"The other labels are predicted with {_percent(now)} accuracy; {beside}."
     )
-
-
-def _membership(measured: Measurement, limits: AuditSettings) -> Judgement:
-    now, aim = measured.value("forgotten"), measured.value("retrained")
-    if now is None or aim is None:
-        return "unknown", (
-            f"Whether the attack succeeds as often as it should is unknown: {NO_RETRAINED}."
-        )
-    # Retrained models differ among themselves; nobody is asked to be nearer than they are.
-    spread = max((abs(value - aim) for value in measured.figure("retrained").known), default=0.0)
-    return _ruled(abs(now - aim) - spread, limits.membership), (
-        f"The membership attack calls {_percent(now)} of the forgotten training rows "
-        f"members, against {_percent(aim)} in retrained models."
-    )
-
-
-def _rank(measured: Measurement, limits: AuditSettings) -> Judgement:
-    now, seeds = measured.value("forgotten"), measured.figure("retrained").known
-    if now is None:
-        return "unknown", "There are no test rows to rank."
-    start = f"The label's own score ranks its samples with an area of {now:.2f}"
-    if not seeds:
-        sentence = f"{start} (0.5 is chance); what a retrained model would have is unknown."
-        return "warn" if 1 - KNOWS <= now <= KNOWS else "fail", sentence
-    # At chance it knows nothing, and what retrained models have any model would have.
-    low, high = min(0.5, *seeds), max(0.5, *seeds)
-    sentence = f"{start}; chance and retrained models span {low:.2f} to {high:.2f}."
-    return _beside(now, measured.value("original"), (low, high), limits.rank, sentence)
-
-
-def _revival(measured: Measurement, limits: AuditSettings) -> Judgement:
-    now, seeds = measured.value("forgotten"), measured.figure("retrained").known
-    if now is None:
-        return "unknown", "There are no test rows to bring back."
-    start = (
-        f"The best edit of the label's output brings {_percent(now)} of the label back, net of "
-        f"false alarms; "
-    )
-    if not seeds:
-        return "unknown", f"{start}whether that is much is unknown: {NO_RETRAINED}."
-    sentence = f"{start}in retrained models up to {_percent(max(seeds))}."
-    span = (-math.inf, max(seeds))
-    return _beside(now, measured.value("original"), span, limits.revival, sentence)
 
 
 def _beside(
-    now: float, original: float | None, span: tuple[float, float], limit: float, sentence: str
+    name: str, rule: Rule, measured: Measurement, limits: AuditSettings, part: str
 ) -> Judgement:
-    """Judge how far a value is outside a span; nothing follows where the original is within it."""
-    if original is not None and max(span[0] - original, original - span[1]) <= limit:
+    """Judge a figure beside references: of all parties, or of a party or layer alone."""
+    whose = f"party '{part}'" if rule.depth == "bottoms" and part else part
+    what = rule.what.format(whose or "all parties together")
+    aim = next((model for model in rule.aims if _values(name, measured, model, part)), None)
+    (now, before), references = (
+        [next(iter(_values(name, measured, model, part)), None) for model in _JUDGED],
+        [] if aim is None else _values(name, measured, aim, part),
+    )
+    if now is None:
+        return "unknown", f"{what}: not judged, {NO_ROWS}."
+    if not references:
+        return "unknown", f"{what} ({now:.2f}): not judged, {rule.missing}."
+    away = RECORDED[name].away(now, references)
+    sentence = _sentence(what, now, references, away)
+    if before is not None and not _outside(rule, RECORDED[name].away(before, references), limits):
         return "unknown", WOULD_PASS
-    return _ruled(max(span[0] - now, now - span[1]), limit), sentence
+    if not _outside(rule, away, limits):
+        return "pass", f"{sentence}."
+    return "fail", f"{sentence}: {rule.above if away > 0 else rule.below}."
 
 
-def _residual(measured: Measurement, limits: AuditSettings, party: str) -> Judgement:
-    """Return what a probe says of the embeddings of a party, or of all together."""
-    whose = f"party '{party}'" if party else "all parties together"
-    now, original, retrained = (
-        measured.figure(model).estimates(party) for model in ("forgotten", "original", "retrained")
-    )
-    if not (now and original and retrained):
-        missing = "the original model is gone" if not original else NO_RETRAINED
-        return "unknown", f"What the embeddings of {whose} still know is unknown: {missing}."
-    known = residual_knowledge(now[0], original[0], retrained)
-    if known.value is None:
-        return _indistinct(f" from the embeddings of {whose}")
-    error = standard_error(known) or 0.0
-    ruling = _ruled(abs(known.value) - 2 * error, limits.residual)
-    if ruling != "fail" and 2 * error > UNSURE:
-        ruling = "unknown"
-    return ruling, (
-        f"The embeddings of {whose} know {_percent(known.value)} ± {_percent(2 * error)} of what "
-        f"the original knew beyond retrained models."
+_JUDGED = ("forgotten", "original")
+
+
+def _outside(rule: Rule, away: float, limits: AuditSettings) -> bool:
+    """Return whether a figure lies further from references than they do, on a side that counts."""
+    return (bool(rule.above) and away > limits.spreads) or (
+        bool(rule.below) and away < -limits.spreads
     )
 
 
-def _relearning(measured: Measurement, limits: AuditSettings) -> Judgement:
-    """Compare steps by their logarithms; a label that never came back counts with all steps."""
-    now, original, retrained = (
-        _steps(measured.figure(model)) for model in ("forgotten", "original", "retrained")
-    )
-    if not (now and original and retrained):
-        return "unknown", f"Whether the label comes back too easily is unknown: {NO_RETRAINED}."
-    aims = [math.log(value) for value in retrained]
-    aim = mean(aims)
-    error = stdev(aims) / len(aims) ** 0.5 if len(aims) > 1 else math.inf
-    # Steps are whole numbers: seeds that agree have no spread, and then an equal original tells
-    # nothing either.
-    if abs(aim - math.log(original[0])) <= ERRORS * error:
-        return _indistinct()
-    return _ruled(1 - now[0] / math.exp(aim), limits.relearning), (
-        f"On frozen embeddings the label is back after {now[0]:.0f} steps; retrained models need "
-        f"{math.exp(aim):.0f}, the original {original[0]:.0f}."
-    )
+def _sentence(what: str, now: float, references: Sequence[float], away: float) -> str:
+    low, high = min(references), max(references)
+    span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    side = "above" if away > 0 else "below"
+    return f"{what}: {now:.2f}, references {span} ({abs(away):.1f} spreads {side})"
+
+
+def _values(name: str, measured: Measurement, model: str, part: str) -> list[float]:
+    """Return the values of a model's seeds; steps that were not enough count with all tried."""
+    figure = measured.figure(model)
+    if name == "relearning":
+        return _steps(figure)
+    return [float(each.value) for each in figure.estimates(part) if each.value is not None]
 
 
 def _steps(figure: ModelFigure) -> list[float]:
@@ -218,10 +247,3 @@ def _steps(figure: ModelFigure) -> list[float]:
     most = float(figure.detail.get("tried", 0))
     steps = [most if value is None else value for value in figure.seeds]
     return steps if all(value > 0 for value in steps) else []
-
-
-def _indistinct(by: str = "") -> Judgement:
-    return "unknown", (
-        f"Nothing follows{by}: on these data the original and retrained models differ by less than "
-        f"{ERRORS:g} standard errors."
-    )

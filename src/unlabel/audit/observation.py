@@ -8,14 +8,15 @@ a file, so that the model is retrained once and not for every audit.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
-from torch import Tensor
+from torch import Tensor, nn
 
 from unlabel.data import Rows
 from unlabel.errors import RunError
@@ -76,11 +77,13 @@ class Observation:
     train  rows of training, those of labels that were forgotten among them
     test   rows that no model of this run was trained on
     names  of the labels, in the order of their numbers
+    top    the label holder's model, to look inside; None where only its answers were kept
     """
 
     train: ObservedRows
     test: ObservedRows
     names: tuple[str, ...]
+    top: nn.Module | None = field(default=None, compare=False, repr=False)
 
     def masked(self, labels: Sequence[int]) -> Observation:
         """Return the control: the same model with the outputs of labels muted."""
@@ -115,7 +118,7 @@ def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observatio
     train, test = (
         every_row.take(part[known[part]]) for part in (rows.train.cpu(), rows.test.cpu())
     )
-    return Observation(train, test, tuple(names))
+    return Observation(train, test, tuple(names), copy.deepcopy(top).cpu().eval())
 
 
 def write_observation(path: Path, observed: Observation, made_from: Mapping[str, str]) -> None:

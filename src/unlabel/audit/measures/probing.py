@@ -2,7 +2,8 @@
 
 With all labels a probe learns a label even from embeddings that never knew it. With one or two
 a class it can only find what is there. So the default is one labelled sample a class, averaged
-over draws, and a curve shows the rest.
+over draws, and a curve shows the rest. Embeddings are seen in units of how rows of one label
+differ (`told_apart`), so that an invertible map of them changes nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from unlabel.audit.classifiers import nearest_calls, network_calls, ridge_calls, standardised
+from unlabel.audit.classifiers import nearest_calls, network_calls, ridge_calls
 from unlabel.audit.intervals import mean_interval, share_interval
+from unlabel.audit.layers import told_apart
 from unlabel.audit.measure import MEASURES, Figure, Measure
-from unlabel.audit.observation import Observation, ObservedRows
+from unlabel.audit.observation import Observation
 from unlabel.errors import SettingsError, unknown
 from unlabel.terms import Depth
 
@@ -48,7 +50,7 @@ def chosen_rows(labels: Tensor, per_label: int, seed: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Probe(Measure):
-    """A classifier over all labels on standardised frozen embeddings.
+    """A classifier over all labels on frozen embeddings.
 
     per_label  labelled training rows a label, 0 for all
     draws      random draws of them that are averaged; 0 for 50 (fewer where rows are many)
@@ -57,6 +59,7 @@ class Probe(Measure):
     """
 
     depth: ClassVar[Depth | None] = "bottoms"
+    slow: ClassVar[bool] = True
 
     per_label: int = 1
     draws: int = 0
@@ -76,20 +79,18 @@ class Probe(Measure):
         """Probe one party or all, then each alone, then with more labels."""
         if self.party and self.party not in observed.train.embeddings:
             raise SettingsError(unknown("party", self.party, observed.train.embeddings))
-        asked = observed.test.of(labels)
-        if not len(asked) or not len(observed.train.of(labels)):
+        if not len(observed.test.of(labels)) or not len(observed.train.of(labels)):
             return Figure(None, note="There are no rows of the forgotten labels to probe with.")
         count = len(observed.names)
-        figure = self._figure(*_table(observed.train, asked, self.party), count, self.per_label)
+        table = _table(observed, labels, self.party)
+        figure = self._figure(*table, count, self.per_label)
         if self.brief:
             return figure
         parties = {
-            party: _plain(
-                self._figure(*_table(observed.train, asked, party), count, self.per_label)
-            )
+            party: _plain(self._figure(*_table(observed, labels, party), count, self.per_label))
             for party in observed.train.embeddings
         }
-        table = _table(observed.train, asked, "")
+        table = _table(observed, labels, "") if self.party else table
         curve = []
         for per_label in CURVE:
             same = per_label == self.per_label and not self.party
@@ -126,13 +127,14 @@ def _plain(figure: Figure) -> dict[str, Any]:
 
 
 def _table(
-    train: ObservedRows, test: ObservedRows, party: str
+    observed: Observation, labels: tuple[int, ...], party: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return standardised embeddings and labels of training rows and of test rows."""
+    """Return embeddings and labels of training rows, and of test rows of the forgotten labels."""
+    train, test = observed.train, observed.test.of(labels)
     x, queries = (part.embeddings[party] if party else part.joined() for part in (train, test))
-    exact = x.numel() <= LARGE
-    x, queries = (part.double() if exact else part.float() for part in (x, queries))
-    x, queries = standardised(x, queries)
+    x, queries = told_apart(x, train.labels, labels, queries)
+    if x.numel() > LARGE:
+        x, queries = x.float(), queries.float()
     return x, train.labels, queries, test.labels
 
 

@@ -56,7 +56,7 @@ class Relearning(Measure):
 
     about: ClassVar[str] = "gradient steps until the label is back on frozen embeddings"
     depth: ClassVar[Depth | None] = "bottoms"
-    higher_is_better: ClassVar[bool | None] = None
+    slow: ClassVar[bool] = True
     unit: ClassVar[Literal["share", "number", "ratio"]] = "number"
     bounds: ClassVar[tuple[float, float]] = (0.0, inf)
 
@@ -118,7 +118,9 @@ class _Work:
         asked = torch.isin(observed.test.labels, forgotten)
         some = torch.cat([_some(asked), _some(~asked)])
         self._asked, self._truth = asked[some], observed.test.labels[some]
-        self._x, self._test = head_inputs(observed.train.joined(), observed.test.joined()[some])
+        self._x, self._test = head_inputs(
+            observed.train.joined(), self._labels, labels, observed.test.joined()[some]
+        )
         stay = torch.tensor([n for n in range(self._count) if n not in labels])
         part = observed.test.without(labels)
         right = stay[part.scores[:, stay].argmax(1)] == part.labels

@@ -40,6 +40,7 @@ class Resurfacing(Measure):
     about: ClassVar[str] = "accuracy that comes back when a head is tuned on the other labels"
     depth: ClassVar[Depth | None] = "bottoms"
     higher_is_better: ClassVar[bool | None] = False
+    slow: ClassVar[bool] = True
 
     steps: int = 100
 
@@ -50,7 +51,8 @@ class Resurfacing(Measure):
         if not len(asked) or bool(forgotten.all()):
             note = "There are no test rows of the forgotten labels, or no rows of any other."
             return Figure(None, note=note)
-        x, queries = head_inputs(observed.train.joined(), asked.joined())
+        seen = observed.train
+        x, queries = head_inputs(seen.joined(), seen.labels, labels, asked.joined())
         head, fit = _reconstruct(x, observed.train.scores)
         stays = torch.nonzero(~forgotten).flatten()
         some = torch.randperm(len(stays), generator=torch.Generator().manual_seed(0))[:ROWS]

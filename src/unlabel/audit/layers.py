@@ -1,0 +1,127 @@
+"""Layers as tables of numbers: what can be read off one, whatever invertible map it went through.
+
+A bottom can send A h in place of h, with any invertible matrix A, and its top undo A: nothing is
+forgotten, and a probe that goes by distances finds less. So layers are whitened first: whitened
+rows of A h are those of h but for a rotation, which changes no distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from unlabel.models.registry import predicting
+from unlabel.models.tops import Top
+
+#: Directions with less of the largest variance than this are rounding, not signal.
+LEAST_VARIANCE = 1e-9
+#: Share of the whole covariance in that within labels, which few rows may leave without inverse.
+TOTAL_SHARE = 1e-2
+#: Ridge on whitened rows, in units of the number of rows.
+RIDGE = 1e-3
+
+
+def whitened(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """Return (x - mean) V D^(-1/2) of training rows and others, with the covariance V D V'.
+
+    Mean and covariance are those of the training rows; directions without variance are left out.
+    An invertible map of all rows changes the result by a rotation alone.
+    """
+    return _through(_whitening(train), train, *others)
+
+
+def told_apart(
+    train: Tensor, labels: Tensor, forgotten: Sequence[int], *others: Tensor
+) -> tuple[Tensor, ...]:
+    """Return rows in units of how rows of one label differ: x (S_w + 0.01 S)^(-1/2), centred.
+
+    S is the covariance of the training rows, S_w that within the labels that stay. What tells
+    labels apart is large in these units, and a few labelled rows find it; both covariances follow
+    an invertible map, so that it changes the result by a rotation alone.
+    """
+    mean, whiten = _whitening(train)
+    flat = (train.double() - mean) @ whiten
+    stay = ~torch.isin(labels, torch.tensor(list(forgotten), dtype=labels.dtype))
+    _, group = labels[stay].unique(return_inverse=True)
+    sums = torch.zeros(int(group.max()) + 1 if len(group) else 0, flat.shape[1]).double()
+    counts = torch.bincount(group, minlength=len(sums)).clamp_min(1)
+    means = sums.index_add(0, group, flat[stay]) / counts[:, None]
+    within = flat[stay] - means[group]
+    scatter = within.T @ within / max(1, len(within))
+    scatter.diagonal().add_(TOTAL_SHARE)  # the whole covariance is 1 here
+    variances, directions = torch.linalg.eigh(scatter)
+    units = directions / variances.sqrt()
+    return _through((mean, whiten @ units), train, *others)
+
+
+def _through(map_: tuple[Tensor, Tensor], *rows: Tensor) -> tuple[Tensor, ...]:
+    mean, scale = map_
+    return tuple((x.double() - mean) @ scale for x in rows)
+
+
+def _whitening(train: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean and V D^(-1/2)."""
+    exact = train.double()
+    mean = exact.mean(0)
+    centred = exact - mean
+    variances, directions = torch.linalg.eigh(centred.T @ centred / len(centred))
+    kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(torch.finfo(torch.float64).tiny)
+    return mean, directions[:, kept] / variances[kept].sqrt()
+
+
+def ridge(x: Tensor, y: Tensor) -> Tensor:
+    """Return W = argmin |X W - Y|^2 + ridge n |W|^2 of whitened rows X, and Y about its mean."""
+    gram = x.T @ x
+    gram.diagonal().add_(RIDGE * len(x))
+    weights: Tensor = torch.linalg.solve(gram, x.T @ y)
+    return weights
+
+
+def label_direction(train: Tensor, labels: Tensor, wanted: Sequence[int]) -> Tensor:
+    """Return weights [d, labels] that tell rows of each wanted label from all others, by ridge."""
+    is_one = torch.stack([labels == label for label in wanted], 1).double()
+    return ridge(train, is_one - is_one.mean(0))
+
+
+def explained(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
+    """Return how much of values can be read off a layer: R^2 on test rows, the mean over columns.
+
+    old  values of training rows and of test rows, [n, columns] each
+    new  the layer's whitened training rows and test rows, [n, d] each
+
+    R^2 = 1 - |t - t'|^2 / |t - mean t|^2, with t' = X W + mean by the ridge of the training rows.
+    It is at least 0.
+    """
+    mean = old[0].mean(0)
+    told = new[1] @ ridge(new[0], old[0] - mean) + mean
+    left = (old[1] - told).square().sum(0)
+    whole = (old[1] - old[1].mean(0)).square().sum(0).clamp_min(torch.finfo(torch.float64).tiny)
+    return float((1 - left / whole).clamp_min(0).mean())
+
+
+@torch.no_grad()
+def hidden_layers(top: nn.Module, embeddings: Sequence[Tensor]) -> list[Tensor]:
+    """Return what the linear layers of a top read, but for those that read embeddings themselves.
+
+    So a linear top has none. Of a top with other kinds of layers only these are looked at.
+    """
+    read: list[Tensor] = []
+    hooks = [
+        part.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+        for part in top.modules()
+        if isinstance(part, nn.Linear)
+    ]
+    try:
+        with predicting(top):
+            top(list(embeddings))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    joined = top.joined(embeddings) if isinstance(top, Top) else torch.cat(list(embeddings), 1)
+    return [
+        layer.flatten(1)
+        for layer in read
+        if layer.shape != joined.shape or not torch.equal(layer, joined)
+    ]
