@@ -36,6 +36,14 @@ LATE_SETTINGS = ("late", "late_parties", "late_rule")
 DEPTHS = {"output": "answers", "deep": "bottoms"}
 #: What a request was to the partners: visibility, and the depth it aimed at.
 MODES = {"hidden": ("hidden", "top"), "open": ("open", "top"), "deep": ("open", "bottoms")}
+#: Limits of audits up to 0.9, with their defaults: figures are judged beside references since.
+OLD_LIMITS = {
+    "membership": 0.15,
+    "rank": 0.05,
+    "revival": 0.1,
+    "residual": 0.25,
+    "relearning": 0.25,
+}
 CERTIFICATE, ANNEX = "unlabel certificate 1", "unlabel annex 1"
 #: What writes certificates of that form.
 CERTIFIERS = ("unlabel 0.6", "unlabel 0.7")
@@ -141,7 +149,7 @@ def verdict(raw: Any) -> Any:
     if isinstance(raw.get("measures"), Mapping):
         current["measures"] = {name: _depths(each) for name, each in raw["measures"].items()}
     if isinstance(raw.get("thresholds"), Mapping):
-        current["thresholds"] = audit_settings(raw["thresholds"])
+        current["thresholds"] = thresholds(raw["thresholds"])
     if isinstance(raw.get("privacy"), Mapping):
         privacy = _without(raw["privacy"], "mode")
         current["privacy"] = {**privacy, "visibility": current["visibility"]}
@@ -149,10 +157,26 @@ def verdict(raw: Any) -> Any:
 
 
 def audit_settings(raw: Any) -> Any:
-    """Return what an audit demands."""
-    if not isinstance(raw, Mapping) or "demand" not in raw:
+    """Return what an audit demands; limits of earlier versions must be as they were by default.
+
+    >>> audit_settings({"demand": "deep", "rank": 0.05})
+    {'demand': 'bottoms'}
+    """
+    if not isinstance(raw, Mapping):
         return raw
-    return {**raw, "demand": depth_name(raw["demand"])}
+    changed = [name for name, usual in OLD_LIMITS.items() if raw.get(name, usual) != usual]
+    if changed:
+        raise SettingsError(
+            f"`audit.{changed[0]}` was dropped after version 0.9: figures are judged beside models "
+            f"without the label, in units of how these differ (`audit.spreads`); leave it out."
+        )
+    return thresholds(raw)
+
+
+def thresholds(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits that a verdict was judged by, without those that there are no more."""
+    kept = {name: value for name, value in raw.items() if name not in OLD_LIMITS}
+    return {**kept, "demand": depth_name(kept["demand"])} if "demand" in kept else kept
 
 
 def certificate(raw: Any) -> Any:

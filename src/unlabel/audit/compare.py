@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 
 from unlabel.audit.figures import Measurement, ModelFigure, SeedFigure, estimate_of
-from unlabel.audit.measure import MEASURES, Figure, Measure
+from unlabel.audit.measure import MEASURES, Figure, Measure, Models
 from unlabel.audit.observation import Observation
 from unlabel.errors import DataError, UnlabelError, why
 from unlabel.progress import Watch, watch_nothing
@@ -16,8 +16,13 @@ from unlabel.terms import DEPTHS
 ROUNDING = 1e-5
 
 
+#: Tops alone, on the embeddings of the model that is judged.
+TOPS = "refitted"
+NOT_TAKEN = "Not measured: it rules beside retrained models alone (`--retrained`)."
+
+
 def compare(
-    models: Mapping[str, Sequence[Observation]],
+    models: Models,
     labels: Sequence[int],
     *,
     measures: Mapping[str, Measure] | None = None,
@@ -25,7 +30,9 @@ def compare(
 ) -> dict[str, Measurement]:
     """Return each measure's figures by model, as `Verdict.measures` holds them.
 
-    models    what was seen of each; several of one model, such as retrained seeds, are averaged
+    models    what was seen of each; several of one model, such as retrained seeds, are averaged.
+              Of refitted tops only measures are taken that look at tops; where there are no
+              retrained models, slow measures are not taken at all
     labels    those to be forgotten
     measures  by name; all that are registered, with their defaults, if None
     watch     called with the number of the next figure, how many there are, and its name
@@ -39,34 +46,44 @@ def compare(
         every = {name: MEASURES.get(name)() for name in MEASURES.names()}
         order = (None, *DEPTHS)  # from utility to the deepest depth
         measures = dict(sorted(every.items(), key=lambda item: order.index(item[1].depth)))
-    steps = len(measures) * sum(len(observed) for observed in models.values())
+    taken = {name: _taken(measure, models) for name, measure in measures.items()}
+    steps = sum(len(several) for some in taken.values() for several in some.values())
     measurements: dict[str, Measurement] = {}
     step = 0
     for name, measure in measures.items():
         known: dict[tuple[int, ...], Figure] = {}
         values = {}
-        for model, several in models.items():
+        for model, several in taken[name].items():
             figures = []
             for observed in several:
                 step += 1
                 watch(step, steps, f"{name} of {model}")
                 key = _read(measure, observed)
                 if key not in known:
-                    known[key] = _measured(name, measure, observed, tuple(labels))
+                    known[key] = _measured(name, measure, observed, tuple(labels), models)
                 figures.append(known[key])
             values[model] = _together(figures, measure.bounds)
+        if not values:
+            values = {model: ModelFigure(None, note=NOT_TAKEN) for model in models if model != TOPS}
         measurements[name] = Measurement(
             measure.about, measure.depth, measure.higher_is_better, measure.unit, values
         )
     return measurements
 
 
+def _taken(measure: Measure, models: Models) -> Models:
+    """Return the models that a measure is taken of."""
+    if measure.slow and "retrained" not in models:
+        return {}
+    return {name: some for name, some in models.items() if name != TOPS or measure.of_tops}
+
+
 def _measured(
-    name: str, measure: Measure, observed: Observation, labels: tuple[int, ...]
+    name: str, measure: Measure, observed: Observation, labels: tuple[int, ...], models: Models
 ) -> Figure:
     """Return a measure's figure; one that is wrong ends the audit, with the measure's name."""
     try:
-        figure = measure.measure(observed, labels)
+        figure = measure.beside(observed, labels, models)
         numbers = [x for x in (figure.value, figure.low, figure.high) if x is not None]
     except UnlabelError:
         raise

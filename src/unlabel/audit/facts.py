@@ -11,6 +11,9 @@ from typing import Any
 
 from unlabel.audit.figures import number, plain_data
 
+#: By which rules figures are judged: 1 up to version 0.9, 2 beside references, by their spread.
+RULES = 2
+
 
 @dataclass(frozen=True)
 class ForgettingCost:
@@ -47,6 +50,10 @@ class AuditFacts:
     forgetting  what it took to carry the request out
     references  SHA-256 of what was kept of each of these retrained models
     unchanged   passive parties whose models are the same as before the request
+    matched     passes of the retrained models that bottoms were judged by, where these took fewer
+                than the training; 0 where they took as many
+    refitted    how many tops were refitted to judge the top by
+    rules       by which findings follow from figures: `RULES`
     construction  evidence that a request is exact (`audit/construction.py`); none for others
     """
 
@@ -62,6 +69,9 @@ class AuditFacts:
     references: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
     construction: Mapping[str, Any] = field(default_factory=dict)
+    matched: int = 0
+    refitted: int = 0
+    rules: int = RULES
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> AuditFacts:
@@ -79,6 +89,9 @@ class AuditFacts:
             references=tuple(map(str, raw.get("references", ()))),
             unchanged=tuple(map(str, raw.get("unchanged", ()))),
             construction=dict(raw.get("construction", {})),
+            matched=number(raw.get("matched", 0), "matched"),
+            refitted=number(raw.get("refitted", 0), "refitted"),
+            rules=number(raw.get("rules", 1), "rules"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +102,7 @@ class AuditFacts:
 
 
 #: What earlier versions did not note; left out where there is none.
-_SINCE_0_8 = ("references", "unchanged", "construction")
+_SINCE_0_8 = ("references", "unchanged", "construction", "matched", "refitted")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ NOT_MEASURED = Measurement("", None, None, "number", {})
 NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
 NO_TOPS = "there is no top refitted without the label to compare with"
 UNCHANGED = "The model of party '{}' is the same as before the request."
-WOULD_PASS = "Nothing follows: on these data the original itself would pass."
+WOULD_PASS = "not judged, on these data the original itself would pass"
 NO_ROWS = "there are too few rows of the label, or the original is gone"
 
 
@@ -59,7 +59,6 @@ class Rule:
 
 
 _SHORT = ("matched", "retrained")
-_SURER = "it is surer than it should be"
 _PROBE = "The embeddings of {} give the label to a {} with one labelled row a class"
 RULES = {
     "membership": Rule(
@@ -128,10 +127,12 @@ def judge(
     ]
     for name, rule in RULES.items():
         measured = measures.get(name, NOT_MEASURED)
-        for part in measured.parties if name.startswith("trace") else ("", *measured.parties):
-            findings.append(Finding(rule.depth, name, *_beside(name, rule, measured, limits, part)))
-        if name.startswith("trace") and not measured.parties:
-            findings.append(Finding(rule.depth, name, *_beside(name, rule, measured, limits, "")))
+        # Of the bottoms all together and each alone; of the top each layer, or all there is.
+        together = ("",) if rule.depth == "bottoms" or not measured.parties else ()
+        findings += [
+            Finding(rule.depth, name, *_beside(name, rule, measured, limits, part))
+            for part in (*together, *measured.parties)
+        ]
     return findings + [
         Finding("bottoms", "weights", "fail", UNCHANGED.format(party)) for party in unchanged
     ]
@@ -211,7 +212,7 @@ def _beside(
     away = RECORDED[name].away(now, references)
     sentence = _sentence(what, now, references, away)
     if before is not None and not _outside(rule, RECORDED[name].away(before, references), limits):
-        return "unknown", WOULD_PASS
+        return "unknown", f"{sentence}: {WOULD_PASS}."
     if not _outside(rule, away, limits):
         return "pass", f"{sentence}."
     return "fail", f"{sentence}: {rule.above if away > 0 else rule.below}."

@@ -2,8 +2,9 @@
 
 The audit itself must not reveal the request. Asking a party for the forgotten rows alone, or for
 all others, would name them; so every party is asked for every row of its table, from the first to
-the last. All measures are functions of the answers. An observation of a retrained model is kept in
-a file, so that the model is retrained once and not for every audit.
+the last, and of a table of more than 100,000 rows for so many, drawn without looking at labels and
+the same in every audit. All measures are functions of the answers. An observation of a retrained
+model is kept in a file, so that the model is retrained once and not for every audit.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from unlabel.party import ActiveParty
 
 PARTS = ("train", "test")
 TENSORS = ("labels", "logits", "scores")
+#: Rows that are looked at, at most; the cost of an audit is flat from there on.
+SAMPLED = 100_000
 #: In a file's metadata: SHA-256 of its tensors.
 CONTENT = "content"
 
@@ -98,9 +101,9 @@ class Observation:
 
 @torch.no_grad()
 def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observation:
-    """Ask every party for all of its rows, in the order of their numbers."""
-    every = torch.arange(len(active.labels), device=active.device)
-    embeddings = active.embeddings(every)
+    """Ask every party for all of its rows, or for a sample, in the order of their numbers."""
+    asked = sampled(len(active.labels)).to(active.device)
+    embeddings = active.embeddings(asked)
     active.top.begin("predict", 0)
     logits = scores = active.spread(active.apply_top(embeddings))
     top = active.top.module
@@ -108,17 +111,26 @@ def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observatio
         # Subtracting what was added would leave three digits of a muted score.
         with active.top.place.autocast():
             scores = top.unmuted(embeddings).float()
-    every_row = ObservedRows(
-        active.labels.cpu(),
+    seen = ObservedRows(
+        active.labels[asked].cpu(),
         logits.cpu(),
         scores.cpu(),
         {party: values.cpu() for party, values in zip(active.embedded, embeddings, strict=True)},
     )
-    known = every_row.labels >= 0
-    train, test = (
-        every_row.take(part[known[part]]) for part in (rows.train.cpu(), rows.test.cpu())
-    )
+    # Where each row stands among those that were asked for, -1 where it was not.
+    places = torch.full((len(active.labels),), -1)
+    places[asked.cpu()] = torch.where(seen.labels >= 0, torch.arange(len(seen)), -1)
+    found = (places[part.cpu()] for part in (rows.train, rows.test))
+    train, test = (seen.take(place[place >= 0]) for place in found)
     return Observation(train, test, tuple(names), copy.deepcopy(top).cpu().eval())
+
+
+def sampled(rows: int) -> Tensor:
+    """Return the rows to look at, in order: all, or 100,000 that only their number decides."""
+    if rows <= SAMPLED:
+        return torch.arange(rows)
+    drawn = torch.randperm(rows, generator=torch.Generator().manual_seed(rows))
+    return drawn[:SAMPLED].sort().values
 
 
 def write_observation(path: Path, observed: Observation, made_from: Mapping[str, str]) -> None:

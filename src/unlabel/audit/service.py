@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,36 +29,27 @@ from unlabel.audit.exact import (
     retrain,
 )
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
-from unlabel.audit.gate import depth_of, judge
-from unlabel.audit.observation import (
-    PARTS,
-    Observation,
-    observe,
-    read_observation,
-    write_observation,
-)
+from unlabel.audit.gate import NOT_MEASURED, depth_of, judge
+from unlabel.audit.observation import PARTS, SAMPLED, Observation, observe
 from unlabel.audit.people import MEASURES_OF_PEOPLE, pictures_of_people
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
+from unlabel.audit.references import Trainings, matched_epochs, refitted
 from unlabel.audit.unknown import unknown_of
-from unlabel.audit.verdict import AUDIT, Verdict, reaches
-from unlabel.config import AuditSettings
+from unlabel.audit.verdict import AUDIT, MODELS, Verdict, reaches
+from unlabel.config import AuditSettings, TrainSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError
-from unlabel.files import sha256, write_atomically
+from unlabel.files import write_atomically
 from unlabel.forget import Run, Transaction
-from unlabel.forget.service import RETRAINED
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty, Ledger
-from unlabel.party.bottom import fingerprint
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, RequestFacts, Training, VersionFacts, assemble
 from unlabel.train.facts import staged_in
 
-#: How references are seeded; those of another rule are not used again.
-SEEDS = "seeds of their own"
 NO_DATA = (
     "Models to compare with are trained where all parties' data lies, and in a federation every "
     "party keeps its own; leave --retrained out."
@@ -137,6 +128,7 @@ def audit(
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
     if not names and not exact:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
+    _expect_no_better(run, case)
     numbers = () if exact else tuple(run.labels.index(name) for name in names)
     subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
     labels = subject.numbers
@@ -144,11 +136,16 @@ def audit(
     models = _models(run, case, subject)
     if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
         raise ForgetError(PURGED, code="purged")
-    references = _references(run, case, subject, retrained, watch)
+    trainings = _trainings(run, case, subject, watch)
+    references = trainings.seen(retrained)
     observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
-    if references:
-        observed["retrained"] = [one for one, _ in references]
-    first = {name: several[0] for name, several in observed.items()}
+    passes = 0 if exact else matched_epochs(run, conduct, case.facts.forgotten)
+    matched = trainings.seen(retrained, epochs=passes) if passes else []
+    tops = _refitted(run, case, subject, models["forgotten"], watch)
+    groups = {"retrained": references, "matched": matched}
+    observed |= {name: [one for one, _ in some] for name, some in groups.items() if some}
+    observed |= {"refitted": tops} if tops else {}
+    first = {name: several[0] for name, several in observed.items() if name in MODELS}
     facts = _facts(run, subject, conduct)
     if names:
         measures = compare(observed, labels, watch=watch)
@@ -190,7 +187,9 @@ def audit(
             facts,
             seconds=round(time.monotonic() - started, 1),
             retrained=len(references),
-            references=tuple(content for _, content in references),
+            references=tuple(content for _, content in (*references, *matched)),
+            matched=passes if matched else 0,
+            refitted=len(tops),
         ),
     )
     # With the active party, since it names the labels.
@@ -199,6 +198,22 @@ def audit(
     versions = run.active.versions
     bind(versions.ledger, path, versions.store.store_with(case.after).digest(case.after))
     return verdict
+
+
+def _expect_no_better(run: Run, case: Case) -> None:
+    """Raise where the model from before is gone, and an audit from when it was there is kept."""
+    home = run.folder / ACTIVE
+    known = verdict_of(home, case.request.id) if case.before is None else None
+    if (
+        known is not None
+        and "original" in known.measures.get("forgotten-accuracy", NOT_MEASURED).values
+    ):
+        raise ForgetError(
+            f"The model from before this request was purged, so that an audit would find less than "
+            f"that of {known.facts.at} (depth '{known.depth}'), which stays; `unlabel report` "
+            f"shows it.",
+            code="purged",
+        )
 
 
 def expect_committable(
@@ -229,6 +244,11 @@ def expect_committable(
     if verdict is None:
         return {"depth": None}
     expect_judged(noted, home)
+    if verdict.is_outdated:
+        raise ForgetError(
+            "The request was audited by the rules of an earlier version, which a faked model can "
+            "pass; run `unlabel audit` again."
+        )
     # The run's demand, or that of the audit where it was deeper.
     demanded = verdict.demanded if reaches(verdict.demanded, demand) else demand
     if not reaches(verdict.depth, demanded) and not force:
@@ -286,48 +306,42 @@ def _unchanged(run: Run, case: Case, models: Mapping[str, Observation]) -> tuple
     )
 
 
-def _references(
-    run: Run, case: Case, subject: Subject, wanted: int, watch: Watch
-) -> list[tuple[Observation, str]]:
-    """Return what was seen of retrained models, with its hash: of those kept and those wanted.
+def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Trainings:
+    """Return how models without the labels are trained and looked at."""
 
-    Each has a seed of its own, none of them that of the original: what they have in common with it
-    is what the data says, not where it began.
+    def train(settings: TrainSettings, work: Path) -> ActiveParty:
+        if subject.exact:
+            return retrain(run, case, settings.seed, work)
+        # The rows stay: another seed for the models, the same data to judge them on.
+        holdings = replace(run.holdings, config=replace(run.config, train=settings))
+        # With versions of its own, to stop early where the original would.
+        active, _ = assemble(holdings, folder=work)
+        rows = run.holdings.rows_without(case.facts.forgotten)
+        Training(active, rows, settings, labels=len(run.labels)).run()
+        return active
+
+    more = recipe_parts(run, subject) if subject.exact else []
+    more += [{"seen": SAMPLED}] if len(run.holdings.labels) > SAMPLED else []
+
+    def look(active: ActiveParty) -> Observation:
+        return _observe(active, case, subject)
+
+    return Trainings(run, case.facts, more, subject.names, train, look, watch)
+
+
+def _refitted(
+    run: Run, case: Case, subject: Subject, seen: Observation, watch: Watch
+) -> list[Observation]:
+    """Return tops refitted to what was seen of the new model; none where that cannot be done.
+
+    Of an exact request the construction decides, and of people whole labels say nothing.
     """
-    holdings, config, forgotten = run.holdings, run.config, case.facts.forgotten
-    kept = run.folder / ACTIVE / RETRAINED
-    if not wanted and not kept.exists():
+    if subject.exact or not subject.numbers:
         return []
-    features = {party: fingerprint(each) for party, each in holdings.features.items()}
-    about = [SEEDS, case.facts.data, features, dict(case.facts.settings), asdict(forgotten)]
-    about += [asdict(config.model), asdict(config.defend)]
-    about += recipe_parts(run, subject) if subject.exact else []
-    recipe = sha256(json.dumps(about, sort_keys=True, default=str).encode())
-    folder = kept / recipe[:12]
-    work = folder / "work"  # where a reference is trained; what a killed audit left there goes
-    shutil.rmtree(work, ignore_errors=True)
-    references = []
-    for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
-        path = folder / f"{number}.safetensors"
-        settings = replace(config.train, seed=config.train.seed + 1 + number)
-        made_from = {"recipe": recipe, "seed": str(settings.seed)}
-        if not path.exists():
-            watch(number, wanted, f"retraining {number + 1} of {wanted}")
-            # The rows stay: another seed for the models, the same data to judge them on.
-            reference = replace(holdings, config=replace(config, train=settings))
-            try:
-                if subject.exact:
-                    active = retrain(run, case, settings.seed, work)
-                else:
-                    # With versions of its own, to stop early where the original would.
-                    active, _ = assemble(reference, folder=work)
-                    rows = holdings.rows_without(forgotten)
-                    Training(active, rows, settings, labels=len(run.labels)).run()
-                write_observation(path, _observe(active, case, subject), made_from)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
-        references.append(read_observation(path, subject.names, made_from))
-    return references
+    forgotten = (*subject.numbers, *case.facts.forgotten.labels)
+    with suppress(ForgetError):  # a top that cannot be drawn anew cannot be judged
+        return refitted(run, run.active.top, seen, forgotten, watch)
+    return []
 
 
 def _facts(run: Run, subject: Subject, conduct: Conduct) -> AuditFacts:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from unlabel import compat
-from unlabel.audit.facts import AuditFacts, Transfer, transfers_from_json
+from unlabel.audit.facts import RULES, AuditFacts, Transfer, transfers_from_json
 from unlabel.audit.figures import Measurement, measurements_from_json, plain_data
 from unlabel.audit.privacy import Privacy
 from unlabel.config import AuditSettings
@@ -23,7 +23,7 @@ Ruling = Literal["pass", "warn", "fail", "unknown"]
 AUDIT, FORMAT = "audit.json", 2
 
 #: Models that every figure is given for, in the order in which they are shown.
-MODELS = ("original", "mask", "forgotten", "retrained")
+MODELS = ("original", "mask", "forgotten", "retrained", "matched")
 
 #: What is raised where plain data has another form than it is read by.
 MISREAD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -103,6 +103,12 @@ class Verdict:
     guarantee: Guarantee = "measured"
 
     @property
+    def is_outdated(self) -> bool:
+        """Whether a depth below the answers was found by rules that a faked model can pass."""
+        below = self.depth in ("top", "bottoms")
+        return below and self.guarantee == "measured" and self.facts.rules != RULES
+
+    @property
     def passed(self) -> bool:
         """Whether the demanded depth is reached."""
         return reaches(self.depth, self.demanded)
@@ -154,7 +160,7 @@ class Verdict:
                 privacy=Privacy.from_json(raw["privacy"]),
                 messages=transfers_from_json(raw["messages"]),
                 unknown=tuple(map(str, raw["unknown"])),
-                thresholds=AuditSettings(**raw["thresholds"]),
+                thresholds=AuditSettings(**compat.thresholds(raw["thresholds"])),
                 facts=AuditFacts.from_json(raw["facts"]),
             )
         except MISREAD as error:

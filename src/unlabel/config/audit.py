@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from unlabel.config.checks import expect, one_of
@@ -11,31 +11,24 @@ from unlabel.terms import DEPTHS, Depth
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """What an audit demands. Each limit is a distance from the retrained models, where there are
-    any; up to the limit a finding passes, up to twice the limit it is a warning.
+    """What an audit demands.
 
     demand      the depth that a request must reach to be committed: none, answers, top or bottoms
-    retained    accuracy on the other labels that may be lost
-    forgotten   share of the label's test rows that may still be called by it
-    membership  distance of the membership attack's success, either way
-    rank        distance of the area under the curve of the label's own score, either way; no
-                better than chance is always enough
-    revival     how much more of the label an edit of its output may bring back
-    residual    residual knowledge of every party's embeddings: 0 as retrained, 1 as before
-    relearning  share of the cost of relearning that may be missing
+    retained    accuracy on the other labels that may be lost, against retrained models or, where
+                there are none, the original with its output hidden; up to twice of it is a warning
+    forgotten   share of the label's test rows that may still be called by it; twice as above
+    spreads     how far every other figure may lie from those of models without the label, in units
+                of how these differ; of 100 models that never had the label 95 lie within
     """
 
     demand: Depth | Literal["none"] = "top"
     retained: float = 0.02
     forgotten: float = 0.02
-    membership: float = 0.15
-    rank: float = 0.05
-    revival: float = 0.1
-    residual: float = 0.25
-    relearning: float = 0.25
+    spreads: float = 4.0
 
     def __post_init__(self) -> None:
         one_of("demand", self.demand, ("none", *DEPTHS))
-        for limit in fields(self)[1:]:
-            value = getattr(self, limit.name)
-            expect(limit.name, value, 0 <= value <= 1, "a share from 0 to 1")
+        for name in ("retained", "forgotten"):
+            value = getattr(self, name)
+            expect(name, value, 0 <= value <= 1, "a share from 0 to 1")
+        expect("spreads", self.spreads, 0 < self.spreads <= 100, "above 0, to 100")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unlabel.audit.binding import digest_of, disclosed, verdict_of
+from unlabel.audit.facts import RULES
 from unlabel.audit.service import audit, find_case
 from unlabel.audit.verdict import MISREAD
 from unlabel.config import AuditSettings
@@ -31,6 +32,11 @@ def check_again(run: Run, checks: Checks) -> None:
         if stated is None:
             return
         shutil.rmtree(run.folder / ACTIVE / RETRAINED, ignore_errors=True)
+        if stated["facts"].get("rules", 1) != RULES:
+            checks.unchecked.append(
+                "The audit was by earlier rules, and is not run again by these."
+            )
+            return
         count, limits = int(stated["facts"]["retrained"]), AuditSettings(**stated["thresholds"])
         repeated = disclosed(audit(run, retrained=count, demand=limits))
         differences = [*_differing(_comparable(stated), _comparable(repeated))]

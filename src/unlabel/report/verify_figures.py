@@ -7,8 +7,10 @@ from dataclasses import asdict, replace
 from itertools import product
 from typing import Any
 
+from unlabel import compat
 from unlabel.audit.binding import digest_of, measures_in
 from unlabel.audit.construction import depth_by, judge_construction
+from unlabel.audit.facts import RULES
 from unlabel.audit.figures import Measurement, Measurements, ModelFigure
 from unlabel.audit.gate import depth_of, judge
 from unlabel.audit.verdict import MISREAD, Finding, reaches
@@ -24,6 +26,10 @@ ON_TRUST = "The depth is signed by the label holder and was not checked: "
 OLD = (
     f"{ON_TRUST}certificates of version 0.6 and 0.7 hold no hash of the audit's figures, and what "
     f"those versions disclose of them is not all that the depth follows from."
+)
+EARLIER_RULES = (
+    f"{ON_TRUST}its figures were judged by the rules of version 0.9 or earlier, which a faked "
+    f"model can pass; whether they follow from the figures this version does not check."
 )
 NO_FIGURES = (
     f"{ON_TRUST}the figures it follows from stand in the annex, if at all, which takes --annex-key."
@@ -128,8 +134,11 @@ def _judged(
     signed; all others by what was measured.
     """
     evidence = figures["facts"].get("construction")
+    if not evidence and figures["facts"].get("rules", 1) != RULES:
+        checks.unchecked.append(EARLIER_RULES)
+        return [Finding(**each) for each in figures["findings"]], figures["depth"], "measured"
     if not evidence:
-        limits = AuditSettings(**figures["thresholds"])
+        limits = _limits(figures)
         unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
         findings = judge(measures_in(figures), limits, sorted(unchanged))
         return findings, depth_of(findings), "measured"
@@ -155,9 +164,13 @@ def _judged(
     return findings, depth, "exact" if depth == "bottoms" else "measured"
 
 
+def _limits(figures: Mapping[str, Any]) -> AuditSettings:
+    return AuditSettings(**compat.thresholds(figures["thresholds"]))
+
+
 def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> None:
     """Judge the figures once more, and name each statement that does not follow."""
-    measures, limits = measures_in(figures), AuditSettings(**figures["thresholds"])
+    measures, limits = measures_in(figures), _limits(figures)
     stated = [Finding(**each) for each in figures["findings"]]
     findings, depth, guarantee = _judged(body, figures, checks)
     demanded, asked = figures["demanded"], (checks.annex or {})["asked"]

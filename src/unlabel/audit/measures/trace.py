@@ -30,8 +30,8 @@ class _Trace(Comparison):
     """What both traces share: which layers there are, and how one is held against its old self."""
 
     @abstractmethod
-    def layers(self, seen: Observation) -> dict[str, Layer]:
-        """Return layers by name."""
+    def layers(self, seen: Observation, labels: Sequence[int]) -> dict[str, Layer]:
+        """Return layers by name; "" is the one whose value is the measure's."""
 
     def beside(self, observed: Observation, labels: tuple[int, ...], models: Models) -> Figure:
         """Hold every layer against the original's."""
@@ -42,15 +42,16 @@ class _Trace(Comparison):
         known = [n for n in labels if (truth == n).any()]
         if not known or not len(before.test):
             return Figure(None, note="There are no rows of the forgotten labels to look for.")
-        old = self.layers(before)
-        parts = {
-            name: {"value": _kept(old[name], layer, truth, known)}
-            for name, layer in self.layers(now).items()
+        old = self.layers(before, known)
+        kept = {
+            name: _kept(old[name], layer, truth, known)
+            for name, layer in self.layers(now, known).items()
             if name in old
         }
-        if not parts:
+        if not kept:
             return Figure(None, note="There is no such layer.")
-        return Figure(max(part["value"] for part in parts.values()), detail={"parties": parts})
+        alone = {name: {"value": value} for name, value in kept.items() if name}
+        return Figure(kept.get("", max(kept.values())), detail={"parties": alone})
 
 
 def _some(seen: Observation) -> Observation:
@@ -81,20 +82,38 @@ class Trace(_Trace):
 
         w = ridge of [row is of u] on H_k;   value = R^2 of H_k w by ridge on H'_k, on test rows,
 
-    the mean over forgotten labels u, the largest over the parties and all of them together; each
-    stands in `parties`, where "" is all together. It is 1 for the original and for whatever
-    invertible linear map of it; models trained without the label reach what the features give to
-    anybody, and that is the aim.
+    the mean over forgotten labels u; of all parties together, and in `parties` of each. It is 1 for
+    the original and for whatever invertible linear map of it; models trained without the label
+    reach what the features give to anybody, and that is the aim.
     """
 
     about: ClassVar[str] = "the old direction of the label that the new embeddings still give"
     depth: ClassVar[Depth | None] = "bottoms"
 
-    def layers(self, seen: Observation) -> dict[str, Layer]:
+    def layers(self, seen: Observation, labels: Sequence[int]) -> dict[str, Layer]:  # noqa: ARG002
         """Return the embeddings of each party, and of all."""
         train, test = seen.train, seen.test
         parties = {p: (train.embeddings[p], test.embeddings[p]) for p in train.embeddings}
-        return {"": (train.joined(), test.joined()), **parties} if len(parties) > 1 else parties
+        return {"": (train.joined(), test.joined()), **parties}
+
+
+@MEASURES.register("trace-output")
+@dataclass(frozen=True)
+class OutputTrace(_Trace):
+    """R^2 with which a forgotten label's old score can be read off its own new score.
+
+    Scores are those below any mask. 0 for an output that is the same for every row, as a deleted
+    one is; 1 for one that was hidden, moved down or scaled.
+    """
+
+    about: ClassVar[str] = "the old score of the label that its own output still gives"
+    depth: ClassVar[Depth | None] = "top"
+    of_tops: ClassVar[bool] = True
+
+    def layers(self, seen: Observation, labels: Sequence[int]) -> dict[str, Layer]:
+        """Return the label's own scores."""
+        chosen = list(labels)
+        return {"": (seen.train.scores[:, chosen], seen.test.scores[:, chosen])}
 
 
 @MEASURES.register("trace-top")
@@ -102,15 +121,15 @@ class Trace(_Trace):
 class TopTrace(_Trace):
     """The same of the hidden layers of the top: what its linear layers read, embeddings apart.
 
-    Tops refitted to the same embeddings without the label are the aim. A linear top has no hidden
-    layer, and no value.
+    The value is the largest, and `parties` has each layer in place of a party. Tops refitted to the
+    same embeddings without the label are the aim. A linear top has no hidden layer, and no value.
     """
 
     about: ClassVar[str] = "the old direction of the label that hidden layers of the top still give"
     depth: ClassVar[Depth | None] = "top"
     of_tops: ClassVar[bool] = True
 
-    def layers(self, seen: Observation) -> dict[str, Layer]:
+    def layers(self, seen: Observation, labels: Sequence[int]) -> dict[str, Layer]:  # noqa: ARG002
         """Return the hidden layers by number."""
         if seen.top is None:
             return {}

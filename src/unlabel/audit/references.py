@@ -1,0 +1,146 @@
+"""Models that never had the label, to judge by: retrained ones, and tops refitted alone.
+
+retrained  all models trained without the label, from seeds of their own; it needs all parties' data
+           in this process. What was seen of each is kept, and used again
+matched    the same with fewer passes, for a request that took fewer than the training: how much
+           embeddings give of any label depends on how long they were trained
+refitted   tops fitted to the labels that stay, on the embeddings of the model that is judged: these
+           the label holder can always train, also between organisations
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unlabel.audit.observation import (
+    Observation,
+    ObservedRows,
+    read_observation,
+    write_observation,
+)
+from unlabel.config import TrainSettings
+from unlabel.data import ACTIVE
+from unlabel.files import sha256
+from unlabel.forget import Run
+from unlabel.forget.service import RETRAINED
+from unlabel.models.tops import Top
+from unlabel.party import ActiveParty
+from unlabel.party.bottom import fingerprint
+from unlabel.party.learner import Learner
+from unlabel.progress import Watch
+from unlabel.train import Conduct, Forgotten, VersionFacts
+from unlabel.train.epochs import epochs_of
+from unlabel.train.top_refit import refit_recipe, refit_top
+
+#: How references are seeded; those of another rule are not used again.
+SEEDS = "seeds of their own"
+#: Tops that are refitted.
+TOPS = 5
+
+
+@dataclass(frozen=True)
+class Trainings:
+    """References that are trained as the run was, from seed after seed.
+
+    run, facts  what they are references for
+    more        what they are made from beside the run's data and settings
+    names       of the labels that they are seen by
+    train       returns the active party of a model trained by settings, in a folder for it
+    look        returns what is seen of it
+    """
+
+    run: Run
+    facts: VersionFacts
+    more: list[Any]
+    names: tuple[str, ...]
+    train: Callable[[TrainSettings, Path], ActiveParty]
+    look: Callable[[ActiveParty], Observation]
+    watch: Watch
+
+    def seen(self, wanted: int, *, epochs: int = 0) -> list[tuple[Observation, str]]:
+        """Return what was seen of models, with its hash: of those kept and those wanted.
+
+        Each has a seed of its own, none of them that of the original: what they have in common with
+        it is what the data says, not where it began.
+
+        epochs  passes of each; 0 is as many as the run had
+        """
+        kept = self.run.folder / ACTIVE / RETRAINED
+        if not wanted and not kept.exists():
+            return []
+        settings = self.run.config.train
+        settings = replace(settings, epochs=epochs) if epochs else settings
+        recipe = self._recipe(epochs)
+        folder = kept / recipe[:12]
+        work = folder / "work"  # where one is trained; what a killed audit left there goes
+        shutil.rmtree(work, ignore_errors=True)
+        found = []
+        for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
+            path = folder / f"{number}.safetensors"
+            seeded = replace(settings, seed=settings.seed + 1 + number)
+            made_from = {"recipe": recipe, "seed": str(seeded.seed)}
+            if not path.exists():
+                short = f", {epochs} passes" if epochs else ""
+                self.watch(number, wanted, f"retraining {number + 1} of {wanted}{short}")
+                try:
+                    seen = self.look(self.train(seeded, work))
+                    write_observation(path, seen, made_from)
+                finally:
+                    shutil.rmtree(work, ignore_errors=True)
+            found.append(read_observation(path, self.names, made_from))
+        return found
+
+    def _recipe(self, epochs: int) -> str:
+        """Return the fingerprint of all that references are made from, but for their seeds."""
+        run, facts = self.run, self.facts
+        features = {party: fingerprint(each) for party, each in run.holdings.features.items()}
+        about = [SEEDS, facts.data, features, dict(facts.settings), asdict(facts.forgotten)]
+        about += [asdict(run.config.model), asdict(run.config.defend), *self.more]
+        about += [{"epochs": epochs}] if epochs else []
+        return sha256(json.dumps(about, sort_keys=True, default=str).encode())
+
+
+def matched_epochs(run: Run, conduct: Conduct, forgotten: Forgotten) -> int:
+    """Return how many passes a request took whose models were trained less long than the run.
+
+    0 where it took as many or more, or moved no bottom by training.
+    """
+    training, rows = run.config.train, len(run.holdings.rows_without(forgotten).train)
+    took = math.ceil((conduct.steps or 0) / max(1, math.ceil(rows / training.batch)))
+    whole = epochs_of(training, rows)
+    return took if conduct.aim == "bottoms" and 0 < took < whole else 0
+
+
+def refitted(
+    run: Run, top: Learner, seen: Observation, labels: tuple[int, ...], watch: Watch
+) -> list[Observation]:
+    """Return tops refitted without labels to the embeddings of a model, from seeds of their own."""
+    stay = [n for n in seen.train.labels.unique().tolist() if n not in labels]
+    if len(stay) < 2:
+        return []
+    embeddings = list(seen.train.embeddings.values())
+    found = []
+    for number in range(1, TOPS + 1):
+        watch(number, TOPS, f"refitting top {number} of {TOPS}")
+        recipe = refit_recipe(run.config.train, len(seen.train), number=number)
+        module = refit_top(top, embeddings, seen.train.labels, stay, recipe).cpu().eval()
+        train, test = (_answers(part, module) for part in (seen.train, seen.test))
+        found.append(Observation(train, test, seen.names, module))
+    return found
+
+
+@torch.no_grad()
+def _answers(part: ObservedRows, top: torch.nn.Module) -> ObservedRows:
+    """Return the same rows with the answers of another top."""
+    embeddings = list(part.embeddings.values())
+    logits = top(embeddings).float()
+    scores = top.unmuted(embeddings).float() if isinstance(top, Top) else logits
+    return replace(part, logits=logits, scores=scores)
