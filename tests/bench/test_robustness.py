@@ -34,7 +34,11 @@ __all__ = ["one_thread"]  # a fixture for every test here
 
 ROOT = Path(__file__).parents[2]
 #: Everything but the levels; a convnet of four epochs knows digits.
-SMALL: dict[str, Any] = {"epochs": 3, "seeds": 1, "methods": ("hidden:steps=40", "mask")}
+SMALL: dict[str, Any] = {
+    "epochs": 3,
+    "seeds": 1,
+    "methods": ("hidden:samples=public:steps=40", "mask"),
+}
 Entries = dict[tuple[str, str], dict[str, Any]]
 
 

@@ -81,7 +81,11 @@ def test_a_dry_run_tells_and_changes_nothing(run: Path) -> None:
         words = ("--label", "3", "--visibility", "open", "--dry-run", "--json")
         drawn = unlabel("forget", run, *words).json
     assert (found["method"], found["few_shot"]) == ("hidden", 0)
-    assert found["public_samples"] == len(Federation.open(run).holdings.rows.public)
+    holdings = Federation.open(run).holdings
+    assert (found["rows_asked"], found["public_samples"]) == (len(holdings.labels), 0)
+    words = ("--label", "3", "--set", "samples=public", "--dry-run", "--json")
+    few = unlabel("forget", run, *words).json
+    assert (few["rows_asked"], few["public_samples"]) == (0, len(holdings.rows.public))
     assert (drawn["method"], drawn["public_samples"]) == ("renormalise", 0)
     assert drawn["few_shot"] >= 2
     assert found["staged"] is False

@@ -62,10 +62,10 @@ LISTED_FORMS: dict[str, Method] = {
     "finetune": Finetune(epochs=1),
     "fisher": Fisher(),
     "fisher-all": Fisher(labels="all"),
-    "hidden": Hidden(steps=3),
-    "hidden-all": Hidden(samples="all", steps=3),
-    "hidden-noise": Hidden(noise=2.0, moves=2, steps=3),
-    "hidden-all-noise": Hidden(samples="all", noise=2.0, moves=2, steps=3),
+    "hidden": Hidden(epochs=1),
+    "hidden-public": Hidden(samples="public", steps=3),
+    "hidden-noise": Hidden(epochs=1, noise=2.0, moves=2),
+    "hidden-public-noise": Hidden(samples="public", noise=2.0, moves=2, steps=3),
     "mask": Mask(),
     "mixup-ascent": MixupAscent(epochs=2),
     "renormalise": Renormalise(steps=3),
@@ -205,7 +205,7 @@ def test_public_samples_in_a_table_of_their_own_are_told_alike(form: str) -> Non
         asked = [message for message in messages if isinstance(message, Embed)]
         # All training rows are in the main table, and then the public ones are not asked for.
         named = any(message.table == "public" for message in asked)
-        assert named == (form != "hidden-all")
+        assert named == (form != "hidden")
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -74,7 +74,7 @@ def by_hand(training: TrainSettings, parts: list[Tensor], labels: Tensor, seed: 
 def test_it_is_what_the_formula_gives(balance: bool) -> None:
     training = replace(TRAINING, balance=balance, momentum=0.9)
     parts, labels = world()
-    recipe = refit_recipe(training, ROWS)
+    recipe = refit_recipe(training, ROWS, epochs=4)
     found = refit_top(learner(), parts, labels, STAY, recipe)
     head = by_hand(training, parts, labels, recipe.seed)
     x = torch.randn(20, 5)
@@ -112,7 +112,7 @@ def test_neither_the_rows_that_go_nor_the_old_weights_count() -> None:
 
 def test_another_number_is_another_top_and_the_steps_do_not_tell_the_label() -> None:
     parts, labels = world()
-    recipes = [refit_recipe(TRAINING, ROWS, number=n) for n in (0, 1)]
+    recipes = [refit_recipe(TRAINING, ROWS, epochs=4, number=n) for n in (0, 1)]
     tops: list[Any] = [refit_top(learner(), parts, labels, STAY, recipe) for recipe in recipes]
     assert not torch.equal(tops[0].head[0].weight, tops[1].head[0].weight)
     counts = []
@@ -122,6 +122,7 @@ def test_another_number_is_another_top_and_the_steps_do_not_tell_the_label() -> 
         counts.append(counted.taught)
     assert counts == [[24], [24]]
     assert refit_recipe(TRAINING, ROWS, epochs=7).steps == 7 * 6
+    assert refit_recipe(replace(TRAINING, epochs=50), ROWS).steps == 50 * 6
 
 
 class Counted(nn.Module):

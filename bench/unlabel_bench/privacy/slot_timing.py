@@ -128,7 +128,8 @@ def _slots(
     draw, count = np.random.default_rng(0), settings.slots
     real = draw.permutation(np.arange(WARM + count) % 2 == 0)
     real[WARM:] = draw.permutation(np.arange(count) % 2 == 0)
-    forget = ForgetSettings(method=Hidden(steps=settings.steps, batch=64, lr=3e-2))
+    method = Hidden(samples="public", steps=settings.steps, batch=64, lr=3e-2)
+    forget = ForgetSettings(method=method)
     rows, late, names = [], [], [""]
     for number, about in enumerate(real):
         if number % 50 == 0:

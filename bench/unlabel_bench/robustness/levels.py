@@ -33,9 +33,9 @@ from unlabel_bench.records import Records
 from unlabel_bench.robustness.public_noise import ASCENT
 from unlabel_bench.trials import SENSELESS
 
-#: Methods that are tried if none is named: the default, ours for each mode, the paper's at rates
-#: at which it forgets, and what all are held against.
-TRIED = ("hidden", "renormalise", ASCENT, "deep", "mask", "retrain")
+#: Methods that are tried if none is named: ours for each mode, the hidden one in the form that
+#: public samples teach, the paper's at rates at which it forgets, and what all are held against.
+TRIED = ("hidden:samples=public", "renormalise", ASCENT, "deep", "mask", "retrain")
 #: The level of a method that no level changes.
 ANY = "any"
 
@@ -53,8 +53,8 @@ class RobustnessSettings(RecordedRecipe):
 
     labels   one request: the labels to forget together
     seeds    how many seeds, from 0 on
-    methods  as in the bench `forgetting`; none stands for hidden, renormalise, the paper's at rates
-             at which it forgets, deep, mask and retrain
+    methods  as in the bench `forgetting`; none stands for hidden:samples=public, renormalise,
+             the paper's at rates at which it forgets, deep, mask and retrain
     """
 
     labels: tuple[int, ...] = (0,)

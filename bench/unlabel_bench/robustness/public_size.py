@@ -2,7 +2,7 @@
 
 One original a seed is trained beside the largest set; a level takes the first few samples of every
 label of it. A request uses as many of the forgotten label as there are, and three of each other,
-where its method draws few; `hidden` looks at all.
+where its method draws few; `hidden:samples=public` looks at all.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ def explain(work: Work, *, json: bool) -> None:
     method, request, samples = work.method, work.request, work.samples
     bound = method.account
     asked = len(work.public.balanced()) if method.needs == "public" else 0
+    every = method.visibility == "hidden" and method.needs == "all"
     exact = work.name in EXACT_NAMES.values()
     facts: dict[str, Any] = {
         "method": work.name,
@@ -42,6 +43,7 @@ def explain(work: Work, *, json: bool) -> None:
         "few_shot": samples.forgotten,
         "retained_samples": len(samples.rows) - samples.forgotten,
         "public_samples": asked,
+        "rows_asked": len(work.active.labels) if every else 0,
         "public": work.public.source,
         "disclosed": work.public.disclosed,
         "duplicates": samples.duplicates,
@@ -76,6 +78,8 @@ def _would_be(facts: dict[str, Any]) -> list[list[str]]:
         rows.append(["samples", kinds])
     if facts["public_samples"]:
         rows.append(["public samples", f"{facts['public_samples']}, of all labels alike"])
+    if facts["rows_asked"]:
+        rows.append(["rows asked for", f"all {facts['rows_asked']}, in one order"])
     if facts["exact"]:
         rows.append(["guarantee", "exact, by construction"])
     else:

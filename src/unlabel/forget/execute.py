@@ -189,9 +189,10 @@ def _fitting(work: Work, seen: _Seen, tested: Evaluation) -> Fit | None:
     """Return how the public set fits the model; raise where it does not at all.
 
     Samples and rows of all labels count that were there before the request, whatever it is about,
-    so that a refusal tells nothing. None where a method looks at no public sample.
+    so that a refusal tells nothing. None where no public sample teaches anything.
     """
-    if "public" not in work.method.disclosure.rows:
+    method = work.method
+    if method.needs not in ("few-shot", "public") and "public" not in method.disclosure.gradients:
         return None
     fit = Fit.of(seen.logits, seen.labels, tested, work.earlier.labels)
     if fit is not None and fit.useless() and not work.settings.any_public:
@@ -203,8 +204,10 @@ def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
     """Return how many retained samples did not change sides, and how many must not have.
 
     A sample counts as its likeliest retained label; one that is predicted as a forgotten label
-    only now has changed sides too. The agreement is a mean over the labels predicted before: it
-    must be nearer to 1 than to 1 / labels, which a model has that always predicts one label.
+    only now has changed sides too, and one that is called by its own label has not: a model that
+    learned from labels may be right where the old one was not. The agreement is a mean over the
+    labels predicted before: it must be nearer to 1 than to 1 / labels, which a model has that
+    always predicts one label.
     """
     forgotten = torch.tensor(work.forgotten_labels, dtype=torch.int64)
     stay = ~torch.isin(before.labels, forgotten)
@@ -214,7 +217,8 @@ def _agreement(work: Work, before: _Seen, after: _Seen) -> tuple[float, float]:
     groups = was.unique().tolist()
     if not groups:
         return 1.0, 0.0
-    shares = [float((now[was == label] == label).float().mean()) for label in groups]
+    kept = (now == was) | (now == before.labels[stay])
+    shares = [float(kept[was == label].float().mean()) for label in groups]
     return sum(shares) / len(shares), (1 + 1 / len(groups)) / 2
 
 

@@ -166,7 +166,8 @@ def expect_fits(work: Work) -> None:
     # The labels of the request count too: a refusal must not depend on which they are.
     there = {*work.public.labels.tolist(), *work.earlier.labels}
     missing = [label for number, label in enumerate(work.names) if number not in there]
-    if missing and method.needs == "public":
+    moves_by_all = method.visibility == "hidden" and "public" in method.disclosure.gradients
+    if missing and (method.needs == "public" or moves_by_all):
         raise ForgetError(
             f"The public set has no sample of label '{missing[0]}'; give more with --public, take "
             f"--public-from anchors, or train with `public: 0` to use training rows."

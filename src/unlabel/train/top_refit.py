@@ -28,17 +28,24 @@ from unlabel.wire import LocalTransport
 
 #: How far a forgotten output lies below the mean of the others.
 MARGIN = 10.0
+#: Fewest and most steps of a new top where the training decides.
+LEAST, MOST = 200, 10_000
 
 
 def refit_recipe(training: TrainSettings, rows: int, *, epochs: int = 0, number: int = 0) -> Recipe:
-    """Return how a new top is fitted: as the run was trained, by as many steps, from a new seed.
+    """Return how a new top is fitted: as the run was trained, but from a new seed.
 
     rows    training rows of the run, those of forgotten labels too: the steps, and the time that
             they take, must not tell how many rows a label has
-    epochs  passes over that many rows; 0 makes as many as the training
+    epochs  passes over that many rows; 0 takes as many steps as the training did, but no fewer than
+            `LEAST`, so that a short training has a whole top too, and no more than `MOST`
     number  of the new top: 0 is that of a request, and each of the others has draws of its own
+
+    >>> [refit_recipe(TrainSettings(), rows).steps for rows in (100, 50_000, 1_000_000)]
+    [200, 10000, 10000]
     """
     steps = (epochs or epochs_of(training, rows)) * math.ceil(rows / training.batch)
+    steps = steps if epochs else min(MOST, max(LEAST, steps))
     return Recipe(
         settings=FitSettings(batch=training.batch),
         seed=Stream(training.seed, f"{ACTIVE}/refit").number(number),
@@ -80,7 +87,7 @@ def refit_top(
     used = torch.isin(labels.cpu(), torch.tensor(stay))
     parts = [part[used.to(part.device)].to(device, torch.float32) for part in embeddings]
     with own_randomness(device), torch.enable_grad():
-        learner = _drawn_anew(top, recipe.seed)
+        learner = drawn_anew(top, recipe.seed)
         module = learner.module
         last = last_layer(module, [part.shape[1] for part in parts])
         with predicting(module):
@@ -99,11 +106,11 @@ def refit_top(
         every, none = torch.arange(len(parts[0])), torch.empty(0, dtype=torch.int64)
         fit_top(alone, Rows(every, none, none), recipe, watchers=watchers)
     if last is not None:
-        _delete(last, [n for n in range(count) if n not in among], among)
+        delete_outputs(last, [n for n in range(count) if n not in among], among)
     return module
 
 
-def _drawn_anew(top: Learner, seed: int) -> Learner:
+def drawn_anew(top: Learner, seed: int) -> Learner:
     """Return a copy with other weights: those of the seed, and not those training began with.
 
     The latter lie near what became of them, and would give a label away.
@@ -124,7 +131,7 @@ def _drawn_anew(top: Learner, seed: int) -> Learner:
 
 
 @torch.no_grad()
-def _delete(layer: nn.Linear, gone: list[int], stay: list[int]) -> None:
+def delete_outputs(layer: nn.Linear, gone: list[int], stay: list[int]) -> None:
     """Let the outputs that stay have the mean 0 on whatever input, and the others a constant."""
     layer.weight[stay] -= layer.weight[stay].mean(0)
     layer.weight[gone] = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,17 +10,16 @@ from torch import Tensor, nn
 
 from unlabel.config import expect, one_of
 from unlabel.defend.accountant import Account, Release
-from unlabel.errors import ForgetError
 from unlabel.forget.method import METHODS, Data, Disclosure, Method
 from unlabel.forget.noisy_request import CLIP, NoisyRequest
 from unlabel.forget.work import STILL, Work, adam, divergence, sgd
+from unlabel.models.tops import last_layer
 from unlabel.party import Stream
-from unlabel.train.label_record import UNKNOWN
+from unlabel.train.top_refit import delete_outputs, drawn_anew, refit_recipe, refit_top
+from unlabel.train.watch import Watcher
 
 #: Of SGD, where the bottoms move.
 MOMENTUM = 0.8
-#: How far a forgotten output lies below the mean of the others.
-MARGIN = 10.0
 #: Steps of the new top between two looks at the progress.
 LOOK = 50
 #: Noise between which the bound and the belief can be computed, and mean something.
@@ -33,27 +31,32 @@ LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 class Hidden(Method):
     """Draw the whole top anew and teach it on retained samples alone; send nothing about it.
 
-    Let F0 be the top before the request, H the embeddings of the public samples, and q(h) = F0(h)
-    with the forgotten labels masked and the rest renormalised. A top F with fresh weights descends
+    samples=all, the default: all rows are asked for, and the label holder fits the new top to the
+    true labels of all training rows whose labels stay, as the run was trained: `refit_top` has the
+    formula. The old top is not asked, so the new one is that of a party that never knew the
+    label, on bottoms that did.
+
+    samples=public, for few samples: the old top teaches. Let F0 be that, H the embeddings of the
+    public samples, and q(h) = F0(h) with the forgotten labels masked and the rest renormalised.
+    The new top F descends
 
         KL(q(h) || F(h)),   h = lambda h_i + (1 - lambda) h_j,   lambda uniform on [0, 1]
 
     over random pairs of RETAINED samples, the forgotten outputs of F left out: manifold mixup
-    carried to distillation. Then the mean of the outputs that stay is taken off each of them, which
-    changes no probability, and a forgotten output becomes the constant -`MARGIN`: below that mean,
-    so never the largest, and the same for every sample. Were it taught to be small instead, it
-    would grow away from all that stays, which is where the label's own samples lie.
+    carried to distillation. What the old top says of retained samples holds what it learned from
+    the label, and so it answers nearly as the masked model does.
 
-    No sample of a forgotten label is used: the new top is that of a party that never knew the
-    label, on bottoms that did. What the partners see does not depend on it: the same samples of
-    all labels in one order, a fixed number of messages, no early stop, and an outcome is dropped
-    in the messages in which it is kept. With `noise` the bottoms move too (`noisy_request`), and
-    what is seen depends on the label through one noisy row alone, which the accountant counts.
+    Either way no sample of a forgotten label is used, and its output becomes a constant. What the
+    partners see does not depend on it: the same samples of all labels in one order, a fixed number
+    of messages, no early stop, and an outcome is dropped in the messages in which it is kept. With
+    `noise` the bottoms move too (`noisy_request`), and what is seen depends on the label through
+    one noisy row alone, which the accountant counts.
 
-    samples    public: the public samples; all: all training rows, all rows being asked for
-    steps      of the new top
-    batch      mixed samples a step
-    lr         of Adam, falling to zero along a line
+    samples    all: labels of training rows teach; public: the old top does, on public samples
+    epochs     of the new top that labels teach; 0 makes as many as the training
+    steps      of the one that the old top teaches
+    batch      its mixed samples a step
+    lr         of its Adam, falling to zero along a line
     noise      standard deviation of the noise on the request; 0 sends nothing about it
     moves      joint steps of the bottoms, where there is noise
     bottom_lr  their rate
@@ -64,7 +67,8 @@ class Hidden(Method):
     draws_samples = False
     visibility = "hidden"
 
-    samples: Literal["public", "all"] = "public"
+    samples: Literal["all", "public"] = "all"
+    epochs: int = 0
     steps: int = 200
     batch: int = 512
     lr: float = 1e-2
@@ -74,8 +78,8 @@ class Hidden(Method):
     hold: float = 1.0
 
     def __post_init__(self) -> None:
-        one_of("samples", self.samples, ("public", "all"))
-        self.expect_at_least(steps=1, batch=2, moves=1, bottom_lr=0, hold=0)
+        one_of("samples", self.samples, ("all", "public"))
+        self.expect_at_least(epochs=0, steps=1, batch=2, moves=1, bottom_lr=0, hold=0)
         expect("lr", self.lr, self.lr > 0, "above 0")
         fits = self.noise == 0 or LEAST_NOISE <= self.noise <= MOST_NOISE
         accepted = f"0 or more, and if more from {LEAST_NOISE:g} to {MOST_NOISE:g}"
@@ -117,14 +121,15 @@ class Hidden(Method):
         """Ask for the samples, move the bottoms if there is noise, and build the new top."""
         noisy = NoisyRequest(work, self.noise, self.hold) if self.noise else None
         work.use_optimisers(STILL, sgd(self.bottom_lr, MOMENTUM) if noisy else STILL)
-        before, labels = self._look(work)
-        after = before
+        # Labels need no look from before: the old top alone knows embeddings as they were.
+        looks = [self._look(work)] if noisy is None or self.samples == "public" else []
         if noisy is not None:
             noisy.move(self.moves)
-            after, _ = self._look(work)
-        unused = torch.tensor([UNKNOWN, *work.forgotten_labels], device=labels.device)
-        kept = ~torch.isin(labels, unused)
-        self._teach(work, [part[kept] for part in before], [part[kept] for part in after])
+            looks.append(self._look(work))
+        (before, labels), (after, _) = looks[0], looks[-1]
+        stay = [label for label in range(work.label_count) if label not in work.forgotten_labels]
+        new = self._taught(work, before, after, labels, stay)
+        work.active.top.module.load_state_dict(new.state_dict())
 
     def _look(self, work: Work) -> tuple[list[Tensor], Tensor]:
         """Return embeddings and labels of the samples, asked for in a fixed order."""
@@ -137,32 +142,52 @@ class Hidden(Method):
         trained = work.training_rows
         return [part[trained] for part in every], active.labels[trained]
 
-    def _teach(self, work: Work, before: list[Tensor], after: list[Tensor]) -> None:
+    def _taught(
+        self,
+        work: Work,
+        before: list[Tensor],
+        after: list[Tensor],
+        labels: Tensor,
+        stay: list[int],
+    ) -> nn.Module:
+        """Return the new top: nothing is sent any more, and what is computed may depend on labels.
+
+        before  embeddings as the old top knows them, `after` those that it will be given
+        """
+        recipe = refit_recipe(work.training, len(work.train), epochs=self.epochs)
+        if self.samples == "all":
+            watcher = _Progress(work, recipe.steps)
+            return refit_top(work.active.top, after, labels, stay, recipe, [watcher])
+        kept = torch.isin(labels, torch.tensor(stay, device=labels.device))
+        before, after = ([part[kept] for part in parts] for parts in (before, after))
+        return self._distilled(work, before, after, stay, recipe.seed)
+
+    def _distilled(
+        self, work: Work, before: list[Tensor], after: list[Tensor], stay: list[int], seed: int
+    ) -> nn.Module:
         """Fit a fresh top to the old one's output on mixed embeddings of retained samples."""
-        top, count = work.active.top, len(before[0])
-        old = copy.deepcopy(top.module).eval()
-        # Fresh weights: those that training began with lie near what became of them, and would give
-        # the label away.
-        top.reinitialise(1.0)
-        _expect_new(top.module, old)
-        last = work.active.last_layer()  # a top without one is taught that they are small
-        stay = [label for label in range(work.label_count) if label not in work.forgotten_labels]
-        top.use_optimiser(replace(adam(self.lr), schedule="linear"), self.steps)
-        pairs, shares = self._draws(work, count)
+        active, new = work.active, drawn_anew(work.active.top, seed)
+        last = last_layer(new.module, [part.shape[1] for part in after])
+        new.use_optimiser(replace(adam(self.lr), schedule="linear"), self.steps)
+        progress = _Progress(work, self.steps)
+        active.top.begin("predict", 0)
+        pairs, shares = self._draws(work, len(before[0]))
         for step, ((i, j), share) in enumerate(zip(pairs, shares, strict=True)):
-            top.begin("train", step)
-            with torch.no_grad(), top.place.autocast():
-                logits = old([_mix(part, i, j, share) for part in before]).float()
+            with torch.no_grad():
+                logits = active.apply_top([_mix(part, i, j, share) for part in before])
                 target = work.retained_softmax(logits)
-            logits = work.active.apply_top([_mix(part, i, j, share) for part in after])
-            if last is not None:
+            new.begin("train", step)
+            with new.place.autocast():
+                logits = new.module([_mix(part, i, j, share) for part in after]).float()
+            if last is not None:  # a top without one is taught that the forgotten are small
                 target, logits = target[:, stay], logits[:, stay]
-            divergence(target, logits).backward()
-            top.descend(step)
-            if (step + 1) % LOOK == 0:
-                work.watch(step + 1, self.steps, "new top")
+            loss = divergence(target, logits)
+            loss.backward()
+            new.descend(step)
+            progress.look()
         if last is not None:
-            _delete(last, list(work.forgotten_labels), stay)
+            delete_outputs(last, list(work.forgotten_labels), stay)
+        return new.module
 
     def _draws(self, work: Work, count: int) -> tuple[Tensor, Tensor]:
         """Return who is mixed with whom in every step, and how; moved to the device at once."""
@@ -175,24 +200,21 @@ class Hidden(Method):
         return torch.stack(pairs).to(device), torch.stack(shares).to(device)
 
 
-@torch.no_grad()
-def _delete(layer: nn.Linear, forgotten: list[int], stay: list[int]) -> None:
-    """Let the outputs that stay have the mean 0 on whatever input, and the others a constant."""
-    layer.weight[stay] -= layer.weight[stay].mean(0)
-    layer.weight[forgotten] = 0.0
-    if layer.bias is not None:
-        layer.bias[stay] -= layer.bias[stay].mean()
-        layer.bias[forgotten] = -MARGIN
+class _Progress(Watcher):
+    """Says now and then how many steps of the new top are done."""
 
+    def __init__(self, work: Work, steps: int) -> None:
+        self._watch, self._steps, self._done = work.watch, steps, 0
 
-def _expect_new(top: nn.Module, old: nn.Module) -> None:
-    """Raise where a weight that can differ from draw to draw was not drawn anew."""
-    for (name, now), was in zip(top.named_parameters(), old.parameters(), strict=True):
-        if torch.equal(now, was) and bool((was != was.flatten()[0]).any()):
-            raise ForgetError(
-                f"The weights '{name}' of the top cannot be drawn anew, so they would still know "
-                f"the label; build the top of layers that have `reset_parameters`."
-            )
+    def stepped(self, rows: int, loss: Tensor, correct: Tensor) -> None:  # noqa: ARG002
+        """Count a step."""
+        self.look()
+
+    def look(self) -> None:
+        """Count a step, and say so where it is time."""
+        self._done += 1
+        if self._done % LOOK == 0:
+            self._watch(self._done, self._steps, "new top")
 
 
 def _mix(values: Tensor, i: Tensor, j: Tensor, share: Tensor) -> Tensor:
