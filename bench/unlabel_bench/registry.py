@@ -53,7 +53,7 @@ class Bench:
         return result
 
 
-FOLDERS = ("blind", "comparison", "paper", "privacy", "robustness", "speed")
+FOLDERS = ("adversary", "blind", "comparison", "paper", "privacy", "robustness", "speed")
 #: Fuzzing, hostile parties and faults are tests that can also be recorded: they lie in the clone.
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 

@@ -18,12 +18,12 @@ because on these data the original itself would pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from unlabel.audit.figures import Measurement, Measurements, ModelFigure
-from unlabel.audit.spread import RECORDED
+from unlabel.audit.spread import RECORDED, Spread
 from unlabel.audit.verdict import Finding, Ruling
 from unlabel.config import AuditSettings
 from unlabel.terms import DEPTHS, Depth
@@ -56,6 +56,10 @@ class Rule:
     above: str
     below: str = ""
     missing: str = NO_RETRAINED
+
+    def outside(self, away: float, limit: float) -> bool:
+        """Return whether a figure lies too far from its references, on a side that counts."""
+        return (bool(self.above) and away > limit) or (bool(self.below) and away < -limit)
 
 
 _SHORT = ("matched", "retrained")
@@ -126,12 +130,9 @@ def judge(
         Finding("answers", "retained-accuracy", *_retained(measures, limits)),
     ]
     for name, rule in RULES.items():
-        measured = measures.get(name, NOT_MEASURED)
-        # Of the bottoms all together and each alone; of the top each layer, or all there is.
-        together = ("",) if rule.depth == "bottoms" or not measured.parties else ()
         findings += [
-            Finding(rule.depth, name, *_beside(name, rule, measured, limits, part))
-            for part in (*together, *measured.parties)
+            Finding(rule.depth, name, *_beside(rule, RECORDED[name], figures, limits.spreads))
+            for figures in figures_beside(name, measures.get(name, NOT_MEASURED))
         ]
     return findings + [
         Finding("bottoms", "weights", "fail", UNCHANGED.format(party)) for party in unchanged
@@ -194,38 +195,48 @@ def _retained(measures: Measurements, limits: AuditSettings) -> Judgement:
     )
 
 
-def _beside(
-    name: str, rule: Rule, measured: Measurement, limits: AuditSettings, part: str
-) -> Judgement:
-    """Judge a figure beside references: of all parties, or of a party or layer alone."""
+@dataclass(frozen=True)
+class Beside:
+    """A figure beside references: of all parties, or of a party or a layer of the top alone.
+
+    part    name of that party or layer, "" for all
+    before  the original's figure
+    """
+
+    part: str
+    now: float | None
+    before: float | None
+    references: Sequence[float]
+
+
+def figures_beside(name: str, measured: Measurement) -> Iterator[Beside]:
+    """Yield what a measure's rule judges: of bottoms all together and each, of tops each layer."""
+    rule = RULES[name]
+    together = ("",) if rule.depth == "bottoms" or not measured.parties else ()
+    for part in (*together, *measured.parties):
+        seeds = {model: _values(name, measured, model, part) for model in measured.values}
+        now, before = (next(iter(seeds.get(m, [])), None) for m in ("forgotten", "original"))
+        aims = (seeds[model] for model in rule.aims if seeds.get(model))
+        yield Beside(part, now, before, next(aims, []))
+
+
+def _beside(rule: Rule, spread: Spread, figures: Beside, limit: float) -> Judgement:
+    """Judge a figure by how many spreads it lies from its references."""
+    part, now, references = figures.part, figures.now, figures.references
     whose = f"party '{part}'" if rule.depth == "bottoms" and part else part
     what = rule.what.format(whose or "all parties together")
-    aim = next((model for model in rule.aims if _values(name, measured, model, part)), None)
-    (now, before), references = (
-        [next(iter(_values(name, measured, model, part)), None) for model in _JUDGED],
-        [] if aim is None else _values(name, measured, aim, part),
-    )
     if now is None:
         return "unknown", f"{what}: not judged, {NO_ROWS}."
     if not references:
         return "unknown", f"{what} ({now:.2f}): not judged, {rule.missing}."
-    away = RECORDED[name].away(now, references)
+    away = spread.away(now, references)
     sentence = _sentence(what, now, references, away)
-    if before is not None and not _outside(rule, RECORDED[name].away(before, references), limits):
+    before = figures.before
+    if before is not None and not rule.outside(spread.away(before, references), limit):
         return "unknown", f"{sentence}: {WOULD_PASS}."
-    if not _outside(rule, away, limits):
+    if not rule.outside(away, limit):
         return "pass", f"{sentence}."
     return "fail", f"{sentence}: {rule.above if away > 0 else rule.below}."
-
-
-_JUDGED = ("forgotten", "original")
-
-
-def _outside(rule: Rule, away: float, limits: AuditSettings) -> bool:
-    """Return whether a figure lies further from references than they do, on a side that counts."""
-    return (bool(rule.above) and away > limits.spreads) or (
-        bool(rule.below) and away < -limits.spreads
-    )
 
 
 def _sentence(what: str, now: float, references: Sequence[float], away: float) -> str:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from unlabel.audit.observation import (
     Observation,
@@ -35,7 +36,7 @@ from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
 from unlabel.party.bottom import fingerprint
 from unlabel.party.learner import Learner
-from unlabel.progress import Watch
+from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, Forgotten, VersionFacts
 from unlabel.train.epochs import epochs_of
 from unlabel.train.top_refit import refit_recipe, refit_top
@@ -120,9 +121,16 @@ def matched_epochs(run: Run, conduct: Conduct, forgotten: Forgotten) -> int:
 
 
 def refitted(
-    run: Run, top: Learner, seen: Observation, labels: tuple[int, ...], watch: Watch
+    training: TrainSettings,
+    top: Learner,
+    seen: Observation,
+    labels: Sequence[int],
+    watch: Watch = watch_nothing,
 ) -> list[Observation]:
-    """Return tops refitted without labels to the embeddings of a model, from seeds of their own."""
+    """Return tops refitted without labels to the embeddings of a model, from seeds of their own.
+
+    training  how the run was trained; `top` is of the layers that its top has
+    """
     stay = [n for n in seen.train.labels.unique().tolist() if n not in labels]
     if len(stay) < 2:
         return []
@@ -130,17 +138,20 @@ def refitted(
     found = []
     for number in range(1, TOPS + 1):
         watch(number, TOPS, f"refitting top {number} of {TOPS}")
-        recipe = refit_recipe(run.config.train, len(seen.train), number=number)
+        recipe = refit_recipe(training, len(seen.train), number=number)
         module = refit_top(top, embeddings, seen.train.labels, stay, recipe).cpu().eval()
-        train, test = (_answers(part, module) for part in (seen.train, seen.test))
-        found.append(Observation(train, test, seen.names, module))
+        found.append(with_answers(seen, module))
     return found
 
 
 @torch.no_grad()
-def _answers(part: ObservedRows, top: torch.nn.Module) -> ObservedRows:
-    """Return the same rows with the answers of another top."""
-    embeddings = list(part.embeddings.values())
-    logits = top(embeddings).float()
-    scores = top.unmuted(embeddings).float() if isinstance(top, Top) else logits
-    return replace(part, logits=logits, scores=scores)
+def with_answers(seen: Observation, top: nn.Module) -> Observation:
+    """Return the same embeddings with the answers of another top."""
+
+    def rows(part: ObservedRows) -> ObservedRows:
+        embeddings = list(part.embeddings.values())
+        logits = top(embeddings).float()
+        scores = top.unmuted(embeddings).float() if isinstance(top, Top) else logits
+        return replace(part, logits=logits, scores=scores)
+
+    return replace(seen, train=rows(seen.train), test=rows(seen.test), top=top)

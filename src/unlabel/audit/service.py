@@ -340,7 +340,7 @@ def _refitted(
         return []
     forgotten = (*subject.numbers, *case.facts.forgotten.labels)
     with suppress(ForgetError):  # a top that cannot be drawn anew cannot be judged
-        return refitted(run, run.active.top, seen, forgotten, watch)
+        return refitted(run.config.train, run.active.top, seen, forgotten, watch)
     return []
 
 

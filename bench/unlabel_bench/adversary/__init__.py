@@ -1,0 +1,1 @@
+"""Models that pretend to have forgotten, models that never knew, and an audit of both."""
