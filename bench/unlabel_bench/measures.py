@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unlabel.audit.classifiers import nearest_calls, ridge_calls, standardised
+from unlabel.audit.classifiers import nearest_calls, ridge_calls
 from unlabel.audit.measures.membership import attack_success, entropy, sides
 from unlabel.errors import SettingsError, unknown
 from unlabel.federation import Federation
@@ -138,6 +138,12 @@ def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
     }
 
 
+def standardised(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """Return (x - mean) / std of training rows and others, by mean and std of training rows."""
+    mean, std = train.mean(0), train.std(0).clamp_min(1e-6)
+    return tuple((x - mean) / std for x in (train, *others))
+
+
 def linear_probe(train: Tensor, labels: Tensor, test: Tensor, truth: Tensor, count: int) -> float:
     """Return the accuracy of a ridge classifier on standardised embeddings."""
     x, queries = standardised(train.double(), test.double())
@@ -148,3 +154,15 @@ def nearest_probe(train: Tensor, labels: Tensor, test: Tensor, truth: Tensor, co
     """Return the accuracy of a vote of the nearest training embeddings, by cosine."""
     calls = nearest_calls(train, labels, test, count, near=20)
     return int((calls == truth).sum()) / max(1, len(test))
+
+
+def residual(probe: float, original: float, retrained: float) -> float | None:
+    """Return residual knowledge: (probe - retrained) / (original - retrained).
+
+    1 where the embeddings know the label as the original did, 0 where they know it as a model
+    does that never saw it. None where original and retrained do not differ.
+
+    >>> round(residual(0.9, 0.94, 0.82), 2)
+    0.67
+    """
+    return None if original == retrained else (probe - retrained) / (original - retrained)

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from unlabel.audit import residual
 from unlabel.forget.settings import DEFAULT_METHOD
 from unlabel_bench.markdown import plain_name
-from unlabel_bench.measures import read_method
+from unlabel_bench.measures import read_method, residual
 
 #: The method that stands for models trained without the labels.
 RETRAINED = "retrain"
@@ -81,7 +80,7 @@ def summarise(lines: Sequence[Line], names: Sequence[tuple[str, bool]]) -> list[
     names  methods in order, each with whether its settings were tuned
 
     `asr_over_retrained` is the attack's success minus the retrained model's of the same seed;
-    `residual_*` is what is left by a probe (`audit.residual`), between the mean original and the
+    `residual_*` is what is left by a probe (`measures.residual`), between the mean original and the
     mean retrained model, and None where these two differ by less than 5 points or by less than 3
     standard errors from the seeds, which is too near to tell; `time_to_*` is its time as a share of
     another method's.

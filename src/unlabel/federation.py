@@ -856,7 +856,7 @@ class Federation:
         One that an audit found below the demanded depth, or whose label is still predicted, is
         committed only by `force`, which is noted in the ledger.
         """
-        from unlabel.audit.service import expect_committable
+        from unlabel.audit.committable import expect_committable
 
         wanted = request or forgetting.waiting(self)
 
@@ -873,7 +873,7 @@ class Federation:
 
         No partner is asked: a commit tried in vain would show that a hidden request failed.
         """
-        from unlabel.audit.service import expect_committable
+        from unlabel.audit.committable import expect_committable
 
         path = Path(folder)
         if run_file(path).is_file():

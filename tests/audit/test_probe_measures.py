@@ -8,16 +8,15 @@ import torch
 from audit.observation_cases import GONE, knower, stranger
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.preprocessing import StandardScaler
 
 from unlabel.audit.classifiers import (
     RIDGE,
     nearest_calls,
     network_calls,
     ridge_calls,
-    standardised,
 )
 from unlabel.audit.intervals import share_interval
+from unlabel.audit.layers import told_apart
 from unlabel.audit.measures.probing import (
     LinearProbe,
     NearestProbe,
@@ -55,16 +54,6 @@ def test_the_nearest_by_cosine_is_that_of_scikit_learn() -> None:
     x, labels, test = data(30, 6)
     theirs = KNeighborsClassifier(1, metric="cosine").fit(x, labels)
     assert nearest_calls(x, labels, test, 3, near=1).tolist() == theirs.predict(test).tolist()
-
-
-def test_standardised_is_that_of_scikit_learn() -> None:
-    x, _, test = data(30, 6)
-    found, other = standardised(x, test)
-    # Theirs divides by n, ours by n - 1.
-    scale = (29 / 30) ** 0.5
-    theirs = StandardScaler().fit(x.numpy())
-    np.testing.assert_allclose(found, theirs.transform(x.numpy()) * scale)
-    np.testing.assert_allclose(other, theirs.transform(test.numpy()) * scale)
 
 
 def test_networks_side_by_side_are_the_networks_one_by_one() -> None:
@@ -117,7 +106,8 @@ def test_a_probe_finds_a_label_that_is_known_and_not_one_that_is_not(kind: type[
 
 def test_a_value_is_the_mean_over_draws_worked_out_one_by_one() -> None:
     seen = knower(rows=60)
-    x, queries = standardised(seen.train.joined().double(), seen.test.of([GONE]).joined().double())
+    asked = seen.test.of([GONE]).joined()
+    x, queries = told_apart(seen.train.joined(), seen.train.labels, [GONE], asked)
     hits = []
     for draw in range(7):
         rows = chosen_rows(seen.train.labels, 2, draw)

@@ -12,12 +12,11 @@ import torch
 from cli.command_line import one_thread
 from unlabel_bench.comparison import people
 from unlabel_bench.comparison.forgetting import ForgettingSettings, at_rate_0, table
-from unlabel_bench.measures import linear_probe, nearest_probe, read_method, samples_of
+from unlabel_bench.measures import linear_probe, nearest_probe, read_method, residual, samples_of
 from unlabel_bench.records import Records
 from unlabel_bench.registry import BENCHES
 from unlabel_bench.speed import forget_speed
 
-from unlabel.audit import residual
 from unlabel.audit.measures.membership import attack_success, entropy
 from unlabel.errors import SettingsError
 

@@ -27,6 +27,7 @@ from unlabel_bench.privacy.partner_view import Heard, heard_of
 from unlabel import Federation
 from unlabel.audit import MEASURES, Verdict, compare
 from unlabel.audit import service as auditing
+from unlabel.audit.case import find_case
 from unlabel.audit.exact import Subject
 from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
@@ -346,7 +347,7 @@ def test_a_party_whose_model_is_the_same_has_forgotten_nothing(run: Path) -> Non
     assert unmoved(verdict) == [sentence.format(number) for number in (1, 2)]
     federation.commit()
     federation = stage(run, 5)
-    case = auditing.find_case(federation)
+    case = find_case(federation)
     held = federation.holdings
     subject = Subject(held.labels, held.names, held.rows, (5,))
     models = auditing._models(federation, case, subject)

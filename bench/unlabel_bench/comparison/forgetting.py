@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from unlabel.audit import residual
 from unlabel.federation import Federation
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings
@@ -27,6 +26,7 @@ from unlabel_bench.measures import (
     labels_of,
     probe,
     read_method,
+    residual,
     samples_of,
     settings_digest,
 )

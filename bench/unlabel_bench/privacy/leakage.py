@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from unlabel.audit.intervals import share_interval
-from unlabel.audit.residual import ERRORS, residual
 from unlabel.defend.accountant import binary_divergence
-from unlabel_bench.measures import read_method
+from unlabel_bench.measures import read_method, residual
 from unlabel_bench.summary import DRAWS, failures, mean_of, spread
 
 Cell = tuple[int, int]
 Line = dict[str, Any]
 
 REFERENCE, ORIGINAL = "retrain", "original"
+#: Standard errors by which original and retrained must differ for a ratio to mean anything.
+ERRORS = 3.0
 UNDEFINED = "the original and the retrained model do not differ by three standard errors"
 TOO_FEW = "fewer than two of its requests went through"
 

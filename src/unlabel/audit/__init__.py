@@ -6,10 +6,9 @@ from unlabel.audit.figures import Estimate, Figure, Measurement, ModelFigure, Se
 from unlabel.audit.measure import MEASURES, Measure
 from unlabel.audit.observation import Observation, ObservedRows, observe
 from unlabel.audit.privacy import Attack, Bound, Privacy, Total
-from unlabel.audit.residual import residual, residual_knowledge
 from unlabel.audit.verdict import MODELS, Finding, NotAVerdict, Verdict, reaches
 
 __all__ = ["MEASURES", "MODELS", "Attack", "AuditFacts", "Bound", "Estimate", "Figure", "Finding"]
 __all__ += ["ForgettingCost", "Measure", "Measurement", "ModelFigure", "NotAVerdict", "Observation"]
 __all__ += ["ObservedRows", "Privacy", "SeedFigure", "Total", "Transfer", "Verdict", "compare"]
-__all__ += ["observe", "reaches", "residual", "residual_knowledge"]
+__all__ += ["observe", "reaches"]

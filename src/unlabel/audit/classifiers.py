@@ -25,12 +25,6 @@ HIDDEN, STEPS, RATE = 64, 100, 1e-2
 HEAD_RATE = 1.0
 
 
-def standardised(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """Return (x - mean) / std of training rows and others, by mean and std of training rows."""
-    mean, std = train.mean(0), train.std(0).clamp_min(1e-6)
-    return tuple((x - mean) / std for x in (train, *others))
-
-
 def ridge_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor:
     """Return the labels that a ridge classifier gives test rows.
 

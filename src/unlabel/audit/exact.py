@@ -33,7 +33,7 @@ from unlabel.train.parts import known_labels
 from unlabel.train.replay import KeptData
 
 if TYPE_CHECKING:
-    from unlabel.audit.service import Case
+    from unlabel.audit.case import Case
 
 PURGED = (
     "No row of the forgotten label is known any more, because it was cleared or purged, so "

@@ -7,17 +7,18 @@ import platform
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from unlabel._version import __version__
 from unlabel.audit.attacks.moved_rows import moved_attacks
-from unlabel.audit.binding import bind, expect_judged, noted_audit, verdict_of
+from unlabel.audit.binding import bind
+from unlabel.audit.case import Case, find_case
+from unlabel.audit.committable import expect_no_better
 from unlabel.audit.compare import compare
 from unlabel.audit.construction import depth_by, judge_construction
 from unlabel.audit.exact import (
@@ -29,14 +30,14 @@ from unlabel.audit.exact import (
     retrain,
 )
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
-from unlabel.audit.gate import NOT_MEASURED, depth_of, judge
+from unlabel.audit.gate import depth_of, judge
 from unlabel.audit.observation import PARTS, SAMPLED, Observation, observe
 from unlabel.audit.people import MEASURES_OF_PEOPLE, pictures_of_people
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
 from unlabel.audit.references import Trainings, matched_epochs, refitted
 from unlabel.audit.unknown import unknown_of
-from unlabel.audit.verdict import AUDIT, MODELS, Verdict, reaches
+from unlabel.audit.verdict import AUDIT, MODELS, Verdict
 from unlabel.config import AuditSettings, TrainSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError
@@ -45,10 +46,9 @@ from unlabel.forget import Run, Transaction
 from unlabel.forget.transaction import NOTHING
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
-from unlabel.party import ActiveParty, Ledger
+from unlabel.party import ActiveParty
 from unlabel.progress import Watch, watch_nothing
-from unlabel.train import Conduct, RequestFacts, Training, VersionFacts, assemble
-from unlabel.train.facts import staged_in
+from unlabel.train import Conduct, Training, assemble
 
 NO_DATA = (
     "Models to compare with are trained where all parties' data lies, and in a federation every "
@@ -63,40 +63,6 @@ NEXT_FOR_PEOPLE = {
     "staged": "decide by that, with `unlabel commit` or `unlabel rollback`.",
     "committed": "`unlabel certificate` has every party sign what it did.",
 }
-
-
-@dataclass(frozen=True)
-class Case:
-    """A request to be audited: the facts of the version it made, and the versions around it.
-
-    state   staged, committed or rolled-back
-    before  None where it was purged
-    """
-
-    facts: VersionFacts
-    request: RequestFacts
-    state: str
-    before: int | None
-    after: int
-
-
-def find_case(run: Run) -> Case:
-    """Return the request that waits, else the last one that was committed."""
-    run.refresh()
-    transaction = Transaction(run.active)
-    transaction.expect_together()
-    versions = run.active.versions.common()
-    staged = transaction.staged_version()
-    if staged is not None and staged.request is not None:
-        after = transaction.store.staged.versions()[-1]
-        return Case(staged, staged.request, "staged", versions[-1], after)
-    facts = transaction.facts(versions[-1]) if versions else VersionFacts()
-    if facts.request is None:
-        raise ForgetError(f"There is nothing to audit. {NOTHING}")
-    after = versions[-1]
-    before = after - 1 if after - 1 in versions else None
-    state = "rolled-back" if facts.request.dropped else "committed"
-    return Case(facts, facts.request, state, before, after)
 
 
 def audit(
@@ -128,7 +94,7 @@ def audit(
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
     if not names and not exact:
         raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
-    _expect_no_better(run, case)
+    expect_no_better(run, case)
     numbers = () if exact else tuple(run.labels.index(name) for name in names)
     subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
     labels = subject.numbers
@@ -198,66 +164,6 @@ def audit(
     versions = run.active.versions
     bind(versions.ledger, path, versions.store.store_with(case.after).digest(case.after))
     return verdict
-
-
-def _expect_no_better(run: Run, case: Case) -> None:
-    """Raise where the model from before is gone, and an audit from when it was there is kept."""
-    home = run.folder / ACTIVE
-    known = verdict_of(home, case.request.id) if case.before is None else None
-    if (
-        known is not None
-        and "original" in known.measures.get("forgotten-accuracy", NOT_MEASURED).values
-    ):
-        raise ForgetError(
-            f"The model from before this request was purged, so that an audit would find less than "
-            f"that of {known.facts.at} (depth '{known.depth}'), which stays; `unlabel report` "
-            f"shows it.",
-            code="purged",
-        )
-
-
-def expect_committable(
-    folder: Path, demand: str, request: str | None, *, force: bool
-) -> dict[str, Any]:
-    """Return the depth an audit found of the staged request of a folder, for the ledger.
-
-    Raise where it cannot be committed, or not without `force`. It is read from the active party's
-    own files: partners are not to see that a commit was tried in vain.
-
-    demand   the depth that the run demands
-    request  its id; the staged one if None
-    """
-    staged = staged_in(folder / ACTIVE)
-    if staged is not None and request in (None, staged.id):
-        request = staged.id
-        reason = staged.why_not(force=force)
-        if reason:
-            raise ForgetError(reason)
-    home = folder / ACTIVE
-    verdict = verdict_of(home, request)
-    noted = noted_audit(Ledger(home).entries(), request or "")
-    if verdict is None and noted is not None:
-        raise ForgetError(
-            f"Request {request} was audited, but '{home / AUDIT}' does not hold that audit any "
-            f"more; run `unlabel audit` again."
-        )
-    if verdict is None:
-        return {"depth": None}
-    expect_judged(noted, home)
-    if verdict.is_outdated:
-        raise ForgetError(
-            "The request was audited by the rules of an earlier version, which a faked model can "
-            "pass; run `unlabel audit` again."
-        )
-    # The run's demand, or that of the audit where it was deeper.
-    demanded = verdict.demanded if reaches(verdict.demanded, demand) else demand
-    if not reaches(verdict.depth, demanded) and not force:
-        raise ForgetError(
-            f"The audit found depth '{verdict.depth}' and '{demanded}' is demanded; roll the "
-            f"request back, or commit it with --force."
-        )
-    bound = {} if noted is None else {"figures": noted["figures"]}
-    return {"depth": verdict.depth, "demanded": demanded, **bound}
 
 
 def _models(run: Run, case: Case, subject: Subject) -> dict[str, Observation]:

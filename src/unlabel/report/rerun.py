@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from unlabel.audit.binding import digest_of, disclosed, verdict_of
+from unlabel.audit.case import find_case
 from unlabel.audit.facts import RULES
-from unlabel.audit.service import audit, find_case
+from unlabel.audit.service import audit
 from unlabel.audit.verdict import MISREAD
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
