@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from inspect import getsourcefile
 from pathlib import Path
@@ -117,8 +118,22 @@ def figures_of(result: Result) -> dict[str, Any]:
     }
 
 
-def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
-    """Return the membership attack's success and both probes' accuracies on the labels."""
+@dataclass(frozen=True)
+class Embedded:
+    """What a model makes of the rows: frozen embeddings of all parties side by side, and labels.
+
+    asr  success of the membership attack on rows of the forgotten labels
+    """
+
+    train: Tensor
+    labels: Tensor
+    test: Tensor
+    truth: Tensor
+    asr: float
+
+
+def embedded(federation: Federation, labels: Sequence[int]) -> Embedded:
+    """Return the embeddings of training and test rows, and the membership attack's success."""
     active, rows = federation.active, federation.holdings.rows
     train, test = rows.train.to(active.device), rows.test.to(active.device)
     y, truth = active.labels[train], active.labels[test]
@@ -127,14 +142,24 @@ def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
         active.top.begin("predict", 0)
         train_entropy = entropy(active.apply_top(seen))
         test_entropy = entropy(active.apply_top(tested))
-    of_labels = torch.isin(truth, torch.tensor(list(labels), device=truth.device))
     members, forgotten = sides(train_entropy, y, labels)
-    joined, queries = torch.cat(seen, 1), torch.cat(tested, 1)[of_labels]
-    count = len(federation.labels)
+    success = attack_success(members, test_entropy, forgotten)
+    return Embedded(torch.cat(seen, 1), y, torch.cat(tested, 1), truth, success)
+
+
+def probe(federation: Federation, labels: Sequence[int]) -> dict[str, float]:
+    """Return the membership attack's success and both probes' accuracies on the labels."""
+    return probes(embedded(federation, labels), labels, len(federation.labels))
+
+
+def probes(seen: Embedded, labels: Sequence[int], count: int) -> dict[str, float]:
+    """Return the same of embeddings."""
+    asked = torch.isin(seen.truth, torch.tensor(list(labels), device=seen.truth.device))
+    rows = (seen.train, seen.labels, seen.test[asked], seen.truth[asked], count)
     return {
-        "asr": attack_success(members, test_entropy, forgotten),
-        "probe_linear": linear_probe(joined, y, queries, truth[of_labels], count),
-        "probe_nearest": nearest_probe(joined, y, queries, truth[of_labels], count),
+        "asr": seen.asr,
+        "probe_linear": linear_probe(*rows),
+        "probe_nearest": nearest_probe(*rows),
     }
 
 

@@ -93,18 +93,6 @@ def test_several_labels_go_at_once_between_any_number_of_parties(
         outcome.rollback()
 
 
-def test_the_deep_mode_forgets_in_the_bottoms(trained: Federation) -> None:
-    before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
-    outcome = trained.forget([4], settings=Disclosing(method=Deep(epochs=8)))
-    after = trained.passives["passive-1"].bottom.state()
-    assert outcome.result.forgotten_accuracy.after == 0.0
-    assert (outcome.result.retained_accuracy.after or 0) > 0.95
-    # The last layers were drawn anew, so their weights have next to nothing to do with the old.
-    old, new = before["model/9.weight"].flatten(), after["model/9.weight"].flatten()
-    assert torch.cosine_similarity(old, new, dim=0) < 0.5
-    outcome.rollback()
-
-
 def test_the_control_changes_no_weight(trained: Federation) -> None:
     before = {k: v.clone() for k, v in trained.passives["passive-1"].bottom.state().items()}
     head = {k: v.clone() for k, v in trained.active.top.module.head.state_dict().items()}  # type: ignore[union-attr]
@@ -641,7 +629,7 @@ def test_where_two_labels_are_left_one_answer_for_all_is_a_collapse(tmp_path: Pa
     np.savez(tmp_path / "three.npz", x=digits.x[few], y=digits.y[few])
     fed = Federation.local(str(tmp_path / "three.npz"), model="mlp", epochs=8, seed=0)
     fed.train()
-    for method in (Ascent(samples="all", lr=0.1), Deep(lr=0.0)):
+    for method in (Ascent(samples="all", lr=0.1), Deep(lr=1e-9)):
         with pytest.raises(ForgetError, match="rolled back"):
             fed.forget([0], settings=Disclosing(method=method))
     fed.forget([0], settings=Disclosing(method="renormalise")).commit()
