@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 
-from unlabel.audit import residual
 from unlabel.errors import ForgetError, PartyRefused, SettingsError, TrainingError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings
@@ -31,6 +30,7 @@ from unlabel_bench.measures import (
     labels_of,
     probes,
     read_method,
+    residual,
     settings_digest,
 )
 from unlabel_bench.originals import Original, open_original, recipe_digest
