@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unlabel.audit.classifiers import ridge_calls, standardised
+from unlabel.audit.classifiers import ridge_calls
 from unlabel.audit.measures.probing import chosen_rows
-from unlabel_bench.measures import Embedded
+from unlabel_bench.measures import Embedded, standardised
 
 #: Labelled rows a label of the probes with few of them, and draws that are averaged.
 FEW, DRAWS = (1, 5, 10), 20
