@@ -31,14 +31,19 @@ LEAST_NOISE, MOST_NOISE = 1e-3, 1e6
 class Hidden(Method):
     """Draw the whole top anew and teach it on retained samples alone; send nothing about it.
 
-    samples=all, the default: all rows are asked for, and the label holder fits the new top to the
-    true labels of all training rows whose labels stay, as the run was trained: `refit_top` has the
-    formula. The old top is not asked, so the new one is that of a party that never knew the
+    samples=all, the default: all rows are asked for, and labels teach. Let S be the labels that
+    stay, R the training rows whose label is one of them, and H_i the embeddings of row i. A top F
+    with fresh weights descends the mean over R of
+
+        -log p(y_i),   p(s) = exp F_s(H_i) / sum over t in S of exp F_t(H_i)
+
+    as the run was trained: by its optimiser, batch, balance and mixup, in as many steps (see
+    `refit_top`). The old top is not asked, so the new one is that of a party that never knew the
     label, on bottoms that did.
 
-    samples=public, for few samples: the old top teaches. Let F0 be that, H the embeddings of the
-    public samples, and q(h) = F0(h) with the forgotten labels masked and the rest renormalised.
-    The new top F descends
+    samples=public, for few samples: the old top teaches. Let F0 be the top before the request, H
+    the embeddings of the public samples, and q(h) = F0(h) with the forgotten labels masked and the
+    rest renormalised. A top F with fresh weights descends
 
         KL(q(h) || F(h)),   h = lambda h_i + (1 - lambda) h_j,   lambda uniform on [0, 1]
 
@@ -46,7 +51,9 @@ class Hidden(Method):
     carried to distillation. What the old top says of retained samples holds what it learned from
     the label, and so it answers nearly as the masked model does.
 
-    Either way no sample of a forgotten label is used, and its output becomes a constant. What the
+    Either way no sample of a forgotten label is used. Then the mean of the outputs that stay is
+    taken off each of them, which changes no probability, and a forgotten output becomes the
+    constant -`MARGIN`: below that mean, so never the largest, and the same for every row. What the
     partners see does not depend on it: the same samples of all labels in one order, a fixed number
     of messages, no early stop, and an outcome is dropped in the messages in which it is kept. With
     `noise` the bottoms move too (`noisy_request`), and what is seen depends on the label through
