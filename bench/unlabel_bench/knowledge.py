@@ -37,18 +37,25 @@ def few_shot(seen: Embedded, labels: Sequence[int], count: int) -> dict[str, flo
 
 
 def information(seen: Embedded, labels: Sequence[int]) -> float:
-    """Return a lower bound of what embeddings Z tell of V, whether a row is of the labels, in nats.
+    """Return what the last layer of the bottoms tells of whether a row is of the labels, in nats.
 
-        I(Z; V) >= H(V) - min over steps of CE(V, c(Z)) on test rows
-
-    c is a network with one hidden layer, fitted to the training rows. COLA's IDI compares such
-    estimates of the forgotten, the original and the retrained model over layers; here it is those
-    of the last layer of the bottoms.
+    COLA's IDI compares such estimates of the forgotten, the original and the retrained model over
+    layers.
     """
     wanted = torch.tensor(list(labels), device=seen.truth.device)
     v, truth = (torch.isin(part, wanted).long() for part in (seen.labels, seen.truth))
+    return told(seen.train, v, seen.test, truth)
+
+
+def told(train: Tensor, v: Tensor, asked: Tensor, truth: Tensor) -> float:
+    """Return a lower bound of what a layer Z tells of V, which is 0 or 1 a row, in nats.
+
+        I(Z; V) >= H(V) - min over steps of CE(V, c(Z)) on the rows asked about
+
+    c is a network with one hidden layer, fitted to the training rows.
+    """
     # A feature that hardly varies among training rows may be far out on a test row.
-    x, test = (part.clamp(-LIMIT, LIMIT) for part in standardised(seen.train, seen.test))
+    x, test = (part.clamp(-LIMIT, LIMIT) for part in standardised(train, asked))
     random = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

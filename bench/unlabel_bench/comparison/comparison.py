@@ -106,7 +106,7 @@ def methods_of(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def every_method(recipe: Recipe, labels: int) -> tuple[str, ...]:
     """Return all methods that forget whole labels, each as it stands in the tables."""
-    known = [name for name in METHODS.names() if not METHODS.get(name).people]
+    known = METHODS.names()
     between = [name for name in known if name not in (*FIRST, *LAST)]
     ordered = [name for name in (*FIRST, *between, *LAST) if name in known]
     return tuple(_as_shown(name, recipe, labels) for name in ordered)
