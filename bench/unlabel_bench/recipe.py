@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,13 +17,14 @@ from unlabel.config import (
     TrainSettings,
 )
 from unlabel.federation import Federation
+from unlabel.train import load_holdings
 from unlabel.train.checks import training_settings
 from unlabel.words import parse_settings
 
 #: Settings that came later: where they are as by default, a recipe is what it was before them.
 LATER = (
     *("defend_gradients", "defend_embeddings", "split", "widths", "columns", "text", "top"),
-    *("mixup", "balance"),
+    *("mixup", "balance", "same_rows"),
 )
 #: A party that agreed to noise takes gradients as large as that makes them.
 ANY_NORM = 1e30
@@ -38,6 +39,7 @@ class Recipe:
     columns  of a CSV or Parquet file, as NAME=VALUE; a list has + between its values
     text     how texts are read, as NAME=VALUE
     top      the top model; the one that goes with the bottom if not given
+    same_rows  whether every seed has the parts of the rows that seed 0 has
     """
 
     data: str = "digits"
@@ -66,10 +68,14 @@ class Recipe:
     top: str = ""
     mixup: float = 0.0
     balance: bool = False
+    same_rows: bool = False
 
     def federation(self, seed: int) -> Federation:
         """Return the untrained federation of a seed."""
-        return Federation.create(self.config(seed))
+        if not self.same_rows:
+            return Federation.create(self.config(seed))
+        rows = load_holdings(self.config(0).under(Path.cwd()))
+        return Federation.of(replace(rows, config=self.config(seed).under(Path.cwd())))
 
     def config(self, seed: int) -> RunConfig:
         """Return the run of a seed as settings."""

@@ -39,6 +39,8 @@ LONG = 5.0
 KEY = ("kind", "request", "method", "seed", "settings", "repeats")
 #: What a model that a method has left without sense makes of the measurements.
 SENSELESS = (UnlabelError, ValueError, LinAlgError)
+#: Returns figures of the model of a federation, which is that of a seed.
+Look = Callable[[Federation, int], dict[str, Any]]
 
 
 def end_of(budget: float) -> float:
@@ -52,6 +54,7 @@ class Trials:
     records  JSONL file of the figures; what is there is not repeated
     repeats  times each request is made; the last, a warm one, is the one that counts
     probed   whether attack and probes are measured as well
+    look     what is measured of a model of a seed in their place
     ends     when no new piece of work begins, by `time.monotonic`
     """
 
@@ -64,6 +67,7 @@ class Trials:
         *,
         repeats: int = 1,
         probed: bool = True,
+        look: Look | None = None,
         ends: float = float("inf"),
     ) -> None:
         self.recipe = recipe
@@ -71,7 +75,7 @@ class Trials:
         self.request = "+".join(map(str, labels))
         self.records = Records(records, recipe_digest(recipe))
         self.repeats, self.probed, self.ends = repeats, probed, ends
-        self._say = say
+        self._say, self._look = say, look
         self._open: tuple[int, Original] | None = None
         self._where: dict[str, Any] | None = None
 
@@ -95,7 +99,7 @@ class Trials:
             **key,
             retained=retained,
             forgotten=forgotten,
-            **(probe(original.federation, self.labels) if self.probed else {}),
+            **self._probe(original.federation, seed),
             train_seconds=original.seconds,
             epoch_seconds=original.epoch_seconds,
             where=self._place(original.federation),
@@ -115,7 +119,7 @@ class Trials:
         line |= {"tuned": True} if tuned else {}
         try:
             outcome, seconds = self._request(federation, method, seed)
-            line |= self._figures(federation, outcome) | {"seconds_all": seconds}
+            line |= self._figures(federation, outcome, seed) | {"seconds_all": seconds}
         except (ForgetError, PartyRefused, TrainingError) as error:
             line["failed"] = str(error)
         line = self.records.add(**line, where=self._place(federation))
@@ -201,11 +205,17 @@ class Trials:
                 return outcome, seconds
             outcome.rollback()
 
-    def _figures(self, federation: Federation, outcome: Outcome) -> dict[str, Any]:
+    def _probe(self, federation: Federation, seed: int) -> dict[str, Any]:
+        """Return what is measured of a model beside its accuracies."""
+        if self._look is not None:
+            return self._look(federation, seed)
+        return dict(probe(federation, self.labels)) if self.probed else {}
+
+    def _figures(self, federation: Federation, outcome: Outcome, seed: int) -> dict[str, Any]:
         """Return what an outcome came to, and take it back."""
         figures = figures_of(outcome.result)
         try:
-            return figures | (probe(federation, self.labels) if self.probed else {})
+            return figures | self._probe(federation, seed)
         except SENSELESS as error:
             return {"failed": f"What it left cannot be measured: {why(error)}."}
         finally:

@@ -22,6 +22,8 @@ from unlabel_bench.rivals import RIVALS
 APART = 0.01
 #: Rows of either part at most.
 ROWS = 5_000
+#: Where critics are fitted.
+PLACE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @RIVALS.register("idi")
@@ -76,9 +78,9 @@ class InformationDifference(Comparison):
             parts = [list(part.embeddings.values()) for part in (train, test)]
             pairs = zip(*(hidden_layers(observed.top, part) for part in parts), strict=True)
             layers |= {f"layer {number}": pair for number, pair in enumerate(pairs, 1)}
-        gone = [_gone(part.labels, labels) for part in (train, test)]
+        v, truth = (_gone(part.labels, labels).long().to(PLACE) for part in (train, test))
         return {
-            name: told(seen.float(), gone[0].long(), asked.float(), gone[1].long())
+            name: told(seen.float().to(PLACE), v, asked.float().to(PLACE), truth)
             for name, (seen, asked) in layers.items()
         }
 
