@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ from unlabel.forget.public_fit import Fit
 from unlabel.forget.public_set import MOST
 from unlabel.forget.work import sgd
 from unlabel.train import Evaluation
+
+#: The form that public samples teach.
+FEW = ForgetSettings(method=Hidden(samples="public"))
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -183,7 +187,7 @@ def test_partners_see_the_same_whatever_is_forgotten(source: str) -> None:
 
 @pytest.mark.parametrize("source", ["labelled", "pseudo", "anchors"])
 def test_hidden_forgets_from_every_kind_of_public_set(source: Any, digits: Federation) -> None:
-    outcome = digits.forget([3], settings=ForgetSettings(public_from=source))
+    outcome = digits.forget([3], settings=replace(FEW, public_from=source))
     result = outcome.result
     outcome.rollback()
     assert result.forgotten_accuracy.after == 0
@@ -299,22 +303,23 @@ def test_noise_for_a_public_set_is_refused_unless_it_is_asked_for(
     before = _copy(digits.active.top.model_state())
     for label in (3, 8):
         with pytest.raises(PublicMismatch):
-            digits.forget([label], settings=ForgetSettings(public=tmp_path / "noise.npz"))
+            digits.forget([label], settings=replace(FEW, public=tmp_path / "noise.npz"))
     after = digits.active.top.model_state()
     assert all(torch.equal(after[name], before[name]) for name in before)
     outcome = digits.forget(
         [3],
-        settings=ForgetSettings(
-            public=tmp_path / "noise.npz", any_public=True, allow_collapse=True
-        ),
+        settings=replace(FEW, public=tmp_path / "noise.npz", any_public=True, allow_collapse=True),
     )
     outcome.rollback()
     assert "of another domain" in outcome.result.warning
     assert (outcome.result.public_agreement or 0) < 0.2
-    # A method that looks at no public sample does not mind.
-    digits.forget(
-        [3], settings=ForgetSettings(public=tmp_path / "noise.npz", method="mask")
-    ).rollback()
+    # A method that no public sample teaches does not mind.
+    for method in ("mask", "hidden"):
+        outcome = digits.forget(
+            [3], settings=ForgetSettings(public=tmp_path / "noise.npz", method=method)
+        )
+        outcome.rollback()
+        assert outcome.result.public_agreement is None
 
 
 def test_some_wrong_labels_are_a_warning_with_both_figures(
@@ -323,7 +328,7 @@ def test_some_wrong_labels_are_a_warning_with_both_figures(
     labels = digits.holdings.labels.numpy()[:500].copy()
     labels[::3] = (labels[::3] + 1) % 10
     np.savez(tmp_path / "public.npz", x=_images(digits)[:500], y=labels)
-    outcome = digits.forget([3], settings=ForgetSettings(public=tmp_path / "public.npz"))
+    outcome = digits.forget([3], settings=replace(FEW, public=tmp_path / "public.npz"))
     outcome.rollback()
     said = digits.active.logits(torch.arange(500)).argmax(1).numpy()
     right = (said == labels).mean()
@@ -340,13 +345,14 @@ def test_the_command_takes_both_options_and_says_what_is_odd(tmp_path: Path) -> 
     noise = np.random.default_rng(0).integers(0, 256, (300, 8, 8), dtype=np.uint8)
     np.savez(tmp_path / "noise.npz", x=noise, y=np.arange(300) % 10)
     files = {path for path in run.rglob("*") if path.is_file()}
-    asked = ("forget", run, "--label", 3, "--public", tmp_path / "noise.npz")
+    few = ("forget", run, "--label", 3, "--set", "samples=public")
+    asked = (*few, "--public", tmp_path / "noise.npz")
     assert "--any-public" in unlabel(*asked).sentence
     assert {path for path in run.rglob("*") if path.is_file()} == files
     told = unlabel(*asked, "--any-public")
     assert "Careful: The model calls" in " ".join(told.err.split())
     assert unlabel("rollback", run).code == 0
-    found = unlabel("forget", run, "--label", 3, "--public-from", "anchors", "--json").json
+    found = unlabel(*few, "--public-from", "anchors", "--json").json
     assert found["forgotten_accuracy"]["after"] == 0
     assert "anchors" in found["public"]
     assert unlabel("commit", run).code == 0
