@@ -36,9 +36,10 @@ def test_the_loss_falls_with_every_step_whatever_the_width() -> None:
         torch.manual_seed(width)
         x = torch.randn(60, 1).expand(-1, width) + 0.01 * torch.randn(60, width)
         labels = (x[:, 0] > 0).long()
-        (ready,) = head_inputs(x)
+        (ready,) = head_inputs(x, labels, [1])
         assert ready[:, :-1].square().sum(1).mean() == pytest.approx(1.0, abs=0.05)
-        heads = descend(torch.zeros(width + 1, 2), ready, labels, torch.full((60,), 1 / 60), 50)
+        start = torch.zeros(ready.shape[1], 2)
+        heads = descend(start, ready, labels, torch.full((60,), 1 / 60), 50)
         losses = [float(cross_entropy(ready @ head, labels)) for head in heads]
         assert losses == sorted(losses, reverse=True)
 
@@ -68,7 +69,7 @@ def test_steps_are_counted_as_a_plain_loop_counts_them() -> None:
     seen = knower(rows=50)
     settings = Relearning(rows=10, retained=10, draws=1, steps=80, aim=0.95, back=0.9)
     found = settings.measure(seen, (GONE,))
-    x, test = head_inputs(seen.train.joined(), seen.test.joined())
+    x, test = head_inputs(seen.train.joined(), seen.train.labels, [GONE], seen.test.joined())
     labels, truth = seen.train.labels, seen.test.labels
     stays = labels != GONE
     head = torch.zeros(x.shape[1], 5)
@@ -118,7 +119,7 @@ def test_calling_everything_by_the_forgotten_name_does_not_count_as_back() -> No
 
 def test_a_linear_top_is_reconstructed_exactly() -> None:
     seen = knower()
-    x, queries = head_inputs(seen.train.joined(), seen.test.joined())
+    x, queries = head_inputs(seen.train.joined(), seen.train.labels, [GONE], seen.test.joined())
     head, fit = _reconstruct(x, seen.train.scores)
     torch.testing.assert_close(queries @ head, seen.test.scores, rtol=1e-3, atol=1e-3)
     assert fit == pytest.approx(1.0)

@@ -36,7 +36,10 @@ def test_a_file_of_version_0_6_is_read_and_written_again_in_the_present_words(pa
         level = old.pop("level")
         assert new == {**old, "depth": depths.get(level, level)}
     same = raw.keys() - {"format", "mode", "level", "findings", "measures", "privacy", "thresholds"}
+    raw["facts"]["rules"] = 1
     assert {name: written[name] for name in same} == {name: raw[name] for name in same}
+    # A depth below the answers by those rules decides nothing any more.
+    assert verdict.is_outdated == (verdict.depth in ("top", "bottoms"))
     assert Verdict.from_json(verdict.to_json()) == verdict
     # Read as values, not as text: what the file says is found by attribute.
     linear = verdict.measures["probe-linear"]
@@ -92,7 +95,7 @@ def test_what_is_not_known_is_left_out_of_the_plain_data() -> None:
 
 
 WRONG: list[tuple[str, Any, str]] = [
-    ("thresholds", {"rank": 1.5}, "SettingsError"),
+    ("thresholds", {"forgotten": 1.5}, "SettingsError"),
     ("thresholds", {"other": 0.5}, "TypeError"),
     ("measures", {"rank": []}, "TypeError"),
     ("measures", {"rank": {"values": {"forgotten": {}}}}, "KeyError: 'value'"),

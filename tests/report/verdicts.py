@@ -48,6 +48,7 @@ FACTS = AuditFacts(
     labels=10,
     top="linear",
     retrained=2,
+    refitted=5,
     forgetting=ForgettingCost(steps=0, seconds=1.5, transcript_bytes=7_000),
 )
 
@@ -100,9 +101,10 @@ def measure(
     spread: float = 0.02,
     unit: Unit = "share",
     note: str = "",
+    tops: float | None = None,
 ) -> Measurement:
-    """Return a measure with its value for the four models, in the order of `MODELS`."""
-    most = float("inf") if unit == "ratio" else 1.0
+    """Return a measure with its value for four models in the order of `MODELS`, and for tops."""
+    most = 1.0 if unit == "share" else float("inf")
     shown = {
         model: ModelFigure(
             value,
@@ -113,13 +115,15 @@ def measure(
         )
         for model, value in zip(("original", "mask", "forgotten", "retrained"), values, strict=True)
     }
+    if tops is not None:
+        shown["refitted"] = ModelFigure(tops, seeds=(tops,) * 5)
     return Measurement(about, depth, None, unit, shown)
 
 
 def only(measures: Mapping[str, Measurement], *models: str) -> dict[str, Measurement]:
     """Return the same measures without the other models."""
     return {
-        name: replace(found, values={m: found.values[m] for m in models})
+        name: replace(found, values={m: found.values[m] for m in models if m in found.values})
         for name, found in measures.items()
     }
 
@@ -132,6 +136,10 @@ def measures() -> dict[str, Measurement]:
         "membership": measure("called members", "answers", (0.91, 0.62, 0.57, 0.55), spread=0.05),
         "likelihood": measure("attack", "answers", (0.71, 0.71, 0.53, 0.50), spread=0.04),
         "destination": measure("spread", "answers", (0.12, 0.55, 0.51, 0.6), unit="number"),
+        "trace-output": measure("old score", "top", (1.0, 1.0, 0.0, 0.0), tops=0.0),
+        "echo": measure("old answers", "top", (1.0, 1.0, 0.1, 0.2), unit="number", tops=0.08),
+        "divergence": measure("KL", "answers", (1.1, 1.1, 0.15, 0.1), unit="number", tops=0.2),
+        "entropy": measure("undecided", "answers", (0.05, 0.2, 0.3, 0.32), unit="number", tops=0.3),
         "rank": measure("own score", "top", (0.98, 0.98, 0.54, 0.61), spread=0.03, unit="number"),
         "revival": measure("biases", "top", (0.87, 0.86, 0.12, 0.1), spread=0.04),
         "probe-linear": measure("probe", "bottoms", (0.83, 0.83, 0.74, 0.52), spread=0.05),
@@ -185,10 +193,10 @@ def full() -> Verdict:
             Finding("answers", "destination", "warn", "Half of all cats go to dog."),
             Finding(
                 "top",
-                "rank",
+                "echo",
                 "pass",
-                "The label's own score ranks cats at 0.54, within 0.1 "
-                "of the retrained model's 0.61.",
+                "Answers about the label's rows follow the old model: 0.10, references 0.06 to "
+                "0.10 (0.2 spreads above).",
             ),
             Finding(
                 "bottoms",
@@ -200,7 +208,7 @@ def full() -> Verdict:
                 "bottoms",
                 "resurfacing",
                 "unknown",
-                "Original and retrained model do not differ by three standard errors.",
+                "Not judged, on these data the original itself would pass.",
             ),
         ),
         measures=measures(),
@@ -226,7 +234,7 @@ def full() -> Verdict:
         unknown=(
             "Shadow models were not trained, so the stronger attack has one threshold a label.",
         ),
-        thresholds=AuditSettings(retained=0.01, forgotten=0.05, rank=0.1),
+        thresholds=AuditSettings(retained=0.01, forgotten=0.05, spreads=3.0),
         facts=FACTS,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 
 from unlabel.audit.figures import Measurement, ModelFigure, SeedFigure, estimate_of
+from unlabel.audit.gate import NO_RETRAINED
 from unlabel.audit.measure import MEASURES, Figure, Measure, Models
 from unlabel.audit.observation import Observation
 from unlabel.errors import DataError, UnlabelError, why
@@ -14,11 +15,9 @@ from unlabel.terms import DEPTHS
 
 #: By how much a value that was computed in single precision may miss its bounds.
 ROUNDING = 1e-5
-
-
 #: Tops alone, on the embeddings of the model that is judged.
 TOPS = "refitted"
-NOT_TAKEN = "Not measured: it rules beside retrained models alone (`--retrained`)."
+NOT_TAKEN = f"T{NO_RETRAINED[1:]}."
 
 
 def compare(

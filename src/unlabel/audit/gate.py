@@ -36,7 +36,6 @@ NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` tra
 NO_TOPS = "there is no top refitted without the label to compare with"
 UNCHANGED = "The model of party '{}' is the same as before the request."
 WOULD_PASS = "not judged, on these data the original itself would pass"
-NO_ROWS = "there are too few rows of the label, or the original is gone"
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ RULES = {
         "answers",
         "A membership attack calls forgotten training rows members",
         ("retrained",),
-        "answers still show who was trained on, or are too sure",
-        "answers are less sure than they should be",
+        "answers about them are surer than they should be",
+        "answers about them are less sure than they should be, which tells them too",
     ),
     "trace-output": Rule(
         "top",
@@ -201,12 +200,14 @@ class Beside:
 
     part    name of that party or layer, "" for all
     before  the original's figure
+    note    why there is none of the new model
     """
 
     part: str
     now: float | None
     before: float | None
     references: Sequence[float]
+    note: str = ""
 
 
 def figures_beside(name: str, measured: Measurement) -> Iterator[Beside]:
@@ -217,18 +218,20 @@ def figures_beside(name: str, measured: Measurement) -> Iterator[Beside]:
         seeds = {model: _values(name, measured, model, part) for model in measured.values}
         now, before = (next(iter(seeds.get(m, [])), None) for m in ("forgotten", "original"))
         aims = (seeds[model] for model in rule.aims if seeds.get(model))
-        yield Beside(part, now, before, next(aims, []))
+        yield Beside(part, now, before, next(aims, []), measured.figure("forgotten").note)
 
 
 def _beside(rule: Rule, spread: Spread, figures: Beside, limit: float) -> Judgement:
     """Judge a figure by how many spreads it lies from its references."""
     part, now, references = figures.part, figures.now, figures.references
-    whose = f"party '{part}'" if rule.depth == "bottoms" and part else part
-    what = rule.what.format(whose or "all parties together")
+    bottoms = rule.depth == "bottoms"
+    one, every = ("party '{}'", "all parties together") if bottoms else ("hidden {}", "any layer")
+    what = rule.what.format(one.format(part) if part else every)
     if now is None:
-        return "unknown", f"{what}: not judged, {NO_ROWS}."
+        note = figures.note or "It was not measured."
+        return "unknown", f"{what}: not judged, {note[0].lower()}{note[1:]}"
     if not references:
-        return "unknown", f"{what} ({now:.2f}): not judged, {rule.missing}."
+        return "unknown", f"{what} ({_number(now)}): not judged, {rule.missing}."
     away = spread.away(now, references)
     sentence = _sentence(what, now, references, away)
     before = figures.before
@@ -240,10 +243,15 @@ def _beside(rule: Rule, spread: Spread, figures: Beside, limit: float) -> Judgem
 
 
 def _sentence(what: str, now: float, references: Sequence[float], away: float) -> str:
-    low, high = min(references), max(references)
-    span = f"{low:.2f}" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f}"
+    ends = dict.fromkeys(_number(end) for end in (min(references), max(references)))
     side = "above" if away > 0 else "below"
-    return f"{what}: {now:.2f}, references {span} ({abs(away):.1f} spreads {side})"
+    span = " to ".join(ends)
+    return f"{what}: {_number(now)}, references {span} ({abs(away):.1f} spreads {side})"
+
+
+def _number(value: float) -> str:
+    """Return a share with two digits, and a number of steps without any."""
+    return f"{value:.2f}" if value <= 1 else f"{value:.0f}"
 
 
 def _values(name: str, measured: Measurement, model: str, part: str) -> list[float]:

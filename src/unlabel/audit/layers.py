@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from unlabel.models.registry import predicting
 from unlabel.models.tops import Top
 
-#: Directions with less of the largest variance than this are rounding, not signal.
-LEAST_VARIANCE = 1e-9
+#: Directions with less of the largest variance than this are rounding, not signal: numbers of
+#: single precision keep what is a millionth as large as the rest, and a top can read it.
+LEAST_VARIANCE = 1e-13
 #: Share of the whole covariance in that within labels, which few rows may leave without inverse.
 TOTAL_SHARE = 1e-2
 #: Ridge on whitened rows, in units of the number of rows.
@@ -38,8 +39,9 @@ def told_apart(
     """Return rows in units of how rows of one label differ: x (S_w + 0.01 S)^(-1/2), centred.
 
     S is the covariance of the training rows, S_w that within the labels that stay. What tells
-    labels apart is large in these units, and a few labelled rows find it; both covariances follow
-    an invertible map, so that it changes the result by a rotation alone.
+    labels apart is large in these units, and a few labelled rows find it. Both covariances follow
+    an invertible map, and columns are their common directions, each with its longer tail above 0;
+    so such a map changes the result by rounding alone.
     """
     mean, whiten = _whitening(train)
     flat = (train.double() - mean) @ whiten
@@ -52,8 +54,9 @@ def told_apart(
     scatter = within.T @ within / max(1, len(within))
     scatter.diagonal().add_(TOTAL_SHARE)  # the whole covariance is 1 here
     variances, directions = torch.linalg.eigh(scatter)
-    units = directions / variances.sqrt()
-    return _through((mean, whiten @ units), train, *others)
+    turned = _through((mean, whiten @ (directions / variances.sqrt())), train, *others)
+    side = torch.where(turned[0].pow(3).sum(0) < 0, -1.0, 1.0)
+    return tuple(part * side for part in turned)
 
 
 def _through(map_: tuple[Tensor, Tensor], *rows: Tensor) -> tuple[Tensor, ...]:
@@ -62,13 +65,16 @@ def _through(map_: tuple[Tensor, Tensor], *rows: Tensor) -> tuple[Tensor, ...]:
 
 
 def _whitening(train: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean and V D^(-1/2)."""
+    """Return the mean and V D^(-1/2), found of columns of one size: small ones are no rounding."""
     exact = train.double()
-    mean = exact.mean(0)
+    mean, tiny = exact.mean(0), torch.finfo(torch.float64).tiny
     centred = exact - mean
+    size = centred.square().mean(0).sqrt()
+    size = torch.where(size > 0, size, 1)
+    centred /= size
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(centred))
-    kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(torch.finfo(torch.float64).tiny)
-    return mean, directions[:, kept] / variances[kept].sqrt()
+    kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(tiny)
+    return mean, directions[:, kept] / variances[kept].sqrt() / size[:, None]
 
 
 def ridge(x: Tensor, y: Tensor) -> Tensor:
