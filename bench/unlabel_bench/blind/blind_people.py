@@ -1,8 +1,9 @@
 """Labels of people in a blind run: after a refit the model is one that never had them.
 
-People are drawn and judged as in the bench `people`. Beside the refitted model stands a run in
-which the cells of those people are empty: equal figures are a consequence of equal weights, which
-is checked too. Beside that, one person at a time, stands what `retrain` does in a supervised run.
+People are drawn, some with wrong labels, and judged beside strangers of the same kind. Beside the
+refitted model stands a run in which the cells of those people are empty: equal figures are a
+consequence of equal weights, which is checked too. Beside that, one person at a time, stands what
+`retrain` does in a supervised run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from torch import Tensor
 
 from unlabel.config import (
     FitSettings,
-    ForgetSettings,
     LabelFreeSettings,
     ModelSettings,
     RunConfig,
@@ -28,10 +28,9 @@ from unlabel.train.loading import dataset_holdings, read_dataset
 from unlabel.train.parts import known_labels
 from unlabel_bench import markdown
 from unlabel_bench.blind.blind_tables import top_name
-from unlabel_bench.blind.split_tables import TREES
-from unlabel_bench.comparison.people import (
+from unlabel_bench.blind.drawn_people import (
     KINDS,
-    PeopleSettings,
+    DrawnSettings,
     World,
     draw_people,
     draw_requests,
@@ -39,8 +38,8 @@ from unlabel_bench.comparison.people import (
     note_people,
     train_on,
 )
+from unlabel_bench.blind.split_tables import TREES
 from unlabel_bench.drawing import Panel, Picture, Series, colour
-from unlabel_bench.measures import key_of, read_method
 from unlabel_bench.registry import BENCHES, Bench, Result, Say
 from unlabel_bench.summary import interval
 
@@ -50,7 +49,7 @@ Confidences = dict[str, dict[str, list[tuple[Tensor, Tensor]]]]
 
 
 @dataclass(frozen=True)
-class BlindPeopleSettings(PeopleSettings):
+class BlindPeopleSettings(DrawnSettings):
     """Settings of the bench; those of training are of the supervised runs beside it.
 
     tops        of the blind run
@@ -58,9 +57,13 @@ class BlindPeopleSettings(PeopleSettings):
     fit_epochs  of a top that is trained by steps; 0 is as many as suit
     singles     people who are forgotten one at a time, a seed, wrongly labelled ones
     supervised  whether `retrain` in supervised runs stands beside them
+    picture     PNG file to draw into; needs matplotlib
+    page        Markdown file to write the table into
+    note        a sentence for that page, below its introduction
     """
 
     data: str = "digits"
+    epochs: int = 40
     rows: int = 700
     strangers: int = 350
     listed: int = 50
@@ -72,6 +75,9 @@ class BlindPeopleSettings(PeopleSettings):
     fit_epochs: int = 0
     singles: int = 3
     supervised: bool = True
+    picture: str = ""
+    page: str = ""
+    note: str = ""
 
 
 def measure(settings: BlindPeopleSettings, say: Say) -> Result:
@@ -226,11 +232,8 @@ def _supervised(
     for row in singles:
         if row not in trained:
             continue
-        asked = ForgetSettings(
-            method=read_method(settings.method), key=key_of(seed, row), any_public=True
-        )
         first = _sureness(original, row)
-        outcome = original.forget(ids=[str(row)], settings=asked)
+        outcome = original.forget(ids=[str(row)])
         after = _sureness(original, row)
         outcome.rollback()
         retrained = train_on(settings, world, seed, Forgotten(rows=(row,)))
