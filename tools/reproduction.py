@@ -24,10 +24,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reproduction.md"
 NOTED = ROOT / "bench" / "unlabel_bench" / "paper" / RECORDED
 #: Records of what the paper names as a use of vertical learning and does not measure.
-PEOPLE = {
-    "results/credit_default_people.json": "Credit default of card holders",
-    "results/adult_people.json": "Census income",
-}
+PEOPLE = "results/people_supervised.json"
 
 
 def there(entries: Iterable[Entry], root: Path = ROOT) -> list[str]:
@@ -108,19 +105,13 @@ def draw(root: Path = ROOT) -> None:
 
 
 def _people(root: Path) -> list[str]:
-    texts = ["## Beyond the paper: labels of people in tables"]
-    for name, title in PEOPLE.items():
-        texts.append(f"### {title}")
-        if not (root / name).is_file():
-            texts.append("Not recorded.")
-            continue
-        record = json.loads((root / name).read_text(encoding="utf-8"))
-        measured = provenance_in_words(record, record)
-        texts += [
-            markdown.table(BENCHES.get("people").table(record)),
-            f"[`{name}`](../{name}). {measured}",
-        ]
-    return texts
+    title = "## Beyond the paper: labels of people in tables"
+    if not (root / PEOPLE).is_file():
+        return [title, "Not recorded."]
+    record = json.loads((root / PEOPLE).read_text(encoding="utf-8"))
+    measured = provenance_in_words(record, record)
+    table = markdown.table(BENCHES.get("people").table(record))
+    return [title, table, f"[`{PEOPLE}`](../{PEOPLE}). {measured}"]
 
 
 def main() -> None:

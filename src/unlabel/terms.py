@@ -32,6 +32,14 @@ DEPTH_MEANS: dict[Depth | Literal["none"], str] = {
     "top": "our tests find it no more in the label holder's own model",
     "bottoms": "our tests find it no more in any partner's model",
 }
+#: The same of people.
+PEOPLE_MEANS: dict[Depth | Literal["none"], str] = {
+    "none": "not forgotten: answers about these people are not those of retrained models, or the "
+    "rest was damaged",
+    "answers": "answers about these people are those of models that never had their labels",
+    "top": "our tests find these people no more in the label holder's own model",
+    "bottoms": "our tests find these people no more in any partner's model",
+}
 #: The deepest depth, where it holds by construction.
 EXACT_DEPTH = "no party's model has anything from these labels, by construction and not by tests"
 GUARANTEE_MEANS: dict[Guarantee, str] = {
@@ -42,14 +50,19 @@ GUARANTEE_MEANS: dict[Guarantee, str] = {
 
 
 def describe(
-    visibility: Visibility, depth: Depth | Literal["none"] | None, guarantee: Guarantee | None
+    visibility: Visibility,
+    depth: Depth | Literal["none"] | None,
+    guarantee: Guarantee | None,
+    *,
+    people: bool = False,
 ) -> tuple[tuple[str, str, str], ...]:
     """Return the three words of a request, each with its value and what that means.
 
     depth, guarantee  None where there was no audit
+    people            whether it is known to be about the labels of people
     """
     unaudited = ("not known", "no audit of this request was made")
-    means = "" if depth is None else depth_means(depth, guarantee)
+    means = "" if depth is None else depth_means(depth, guarantee, people=people)
     return (
         ("visibility", visibility, VISIBILITY_MEANS[visibility]),
         ("depth", *(unaudited if depth is None else (depth, means))),
@@ -57,9 +70,13 @@ def describe(
     )
 
 
-def depth_means(depth: Depth | Literal["none"], guarantee: Guarantee | None) -> str:
-    """Return what a depth means, by how it is known."""
-    return EXACT_DEPTH if guarantee == "exact" else DEPTH_MEANS[depth]
+def depth_means(
+    depth: Depth | Literal["none"], guarantee: Guarantee | None, *, people: bool = False
+) -> str:
+    """Return what a depth means, by how it is known and what it is about."""
+    if guarantee == "exact":
+        return EXACT_DEPTH
+    return (PEOPLE_MEANS if people else DEPTH_MEANS)[depth]
 
 
 # What the report and the certificate say of a depth, in whole sentences. `none` is where not even
@@ -210,8 +227,8 @@ NOT_ATTESTED = (
     "made without labels, so nothing is stated about how deep it went."
 )
 PEOPLE_NOT_AUDITED = (
-    "This request was about the labels of people. There is no audit of such requests, so nothing "
-    "is stated about how deep it went."
+    "This request was about the labels of people. No audit of it was made, so nothing is stated "
+    "about how deep it went."
 )
 #: Of what was deleted: who attests a purge, and who does not.
 PURGE_UNKNOWN = "Whether any party removed its weights from before the request is not known."
@@ -269,10 +286,16 @@ LEFT: dict[str | None, str] = {
     "bottoms": "In the models: nothing that our tests found, which does not prove that nothing is "
     "there.",
 }
-LEFT_OF_PEOPLE = (
-    "In the models: an attack may still tell that these people were trained on, and no audit has "
-    "tried it."
-)
+LEFT_OF_PEOPLE: dict[str | None, str] = {
+    None: "In the models: whether an attack can still tell that these people were trained on is "
+    "not known, as no audit has tried it.",
+    "none": LEFT["none"],
+    "answers": "In the models: what they learnt of these people, as far as our tests can tell. "
+    "Only the answers are shown to be those of models without their labels.",
+    "top": "In the bottom models at every party with features: what they learnt of these people, "
+    "as far as our tests can tell.",
+    "bottoms": LEFT["bottoms"],
+}
 IN_TABLE = (
     "In the label holder's own table: the labels themselves, until its owner clears them. After a "
     "purge the run works without these cells; `unlabel purge --table-out FILE` writes the table "
@@ -314,7 +337,7 @@ def effects(
     changed = CHANGED_BY_NOISE if visibility == "hidden" and noise else CHANGED[visibility]
     before = (NOT_CHANGED[state],) if state in NOT_CHANGED else ()
     before_left = (NOT_CHANGED_LEFT[state],) if state in NOT_CHANGED_LEFT else ()
-    left = LEFT_OF_PEOPLE if people else LEFT[depth]
+    left = (LEFT_OF_PEOPLE if people else LEFT)[depth]
     if exact is not None:
         word = ", by the label holder's word" if exact.by_word else ""
         changed = EXACT_CHANGED[exact.restart].format(word=word)

@@ -158,14 +158,6 @@ def test_of_people_who_were_tested_on_no_attack_can_say_that_they_were_members(r
     assert verdict.measures["retained-accuracy"].value("forgotten") is not None
 
 
-def test_people_of_a_run_that_learns_with_labels_are_still_not_audited(tmp_path: Path) -> None:
-    make_run(tmp_path / "run", kind="supervised")
-    federation = Federation.open(tmp_path / "run")
-    federation.forget(ids=[str(federation.predict(part="train").ids[0])])
-    with pytest.raises(ForgetError, match="or that of people where it is exact"):
-        federation.audit()
-
-
 def test_models_to_compare_with_are_fits_from_other_seeds_and_are_kept(run: Path) -> None:
     federation = Federation.open(run)
     federation.forget(["beech"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from cli.command_line import one_thread
-from unlabel_bench.comparison import people
+from unlabel_bench.blind.drawn_people import ranks_among
 from unlabel_bench.comparison.forgetting import ForgettingSettings, at_rate_0, table
 from unlabel_bench.measures import linear_probe, nearest_probe, read_method, residual, samples_of
 from unlabel_bench.records import Records
@@ -94,29 +94,10 @@ def test_speed_is_a_share_of_the_same_run() -> None:
     assert result["forgotten"][1] == 0.0
 
 
-@pytest.mark.long
-def test_people_are_judged_beside_strangers_and_retrained_models() -> None:
-    settings = people.PeopleSettings(
-        data="digits", rows=600, strangers=400, epochs=25, listed=20, requests=1, seeds=(0,)
-    )
-    result = BENCHES.get("people").run(settings, quiet)
-    assert result["people"] == 20
-    assert {kind: result["kinds"][kind]["original"]["people"] for kind in people.KINDS} == {
-        "wrong": 4,
-        "outlier": 4,
-        "ordinary": 12,
-    }
-    wrong = result["kinds"]["wrong"]
-    assert wrong["original"]["confidence"]["mean"] > 0.5
-    assert wrong["forgotten"]["confidence"]["mean"] < 0.3
-    assert wrong["original"]["attack_auc"]["mean"] > 0.9
-    assert people.table(result)
-
-
 def test_an_attacks_success_by_hand() -> None:
     listed, never = np.array([0.2, 0.5, 0.9]), np.array([0.1, 0.5, 0.6, 0.7])
     # 0.2 stands above one of four, 0.5 above one and level with one, 0.9 above all.
-    assert people._ranks(listed, never).tolist() == [0.25, 0.375, 1.0]
+    assert ranks_among(listed, never).tolist() == [0.25, 0.375, 1.0]
 
 
 # --- the measurements ---------------------------------------------------------------------------

@@ -37,7 +37,7 @@ def run(kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("d")
 
 
-def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
+def test_what_a_request_about_people_costs_and_tells_is_said_before_and_after(run: Path) -> None:
     dry = unlabel("forget", run, "--ids", "five.csv", "--dry-run").out
     assert re.search(r"│ people +│ 5 ", dry)
     assert re.search(r"│ method +│ retrain ", dry)
@@ -54,18 +54,21 @@ def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
     ):
         assert words in " ".join(before.split())
     assert "Partners learn: the forgotten rows, all of them, by leaving them out." in after
-    assert "Next: unlabel commit d, then unlabel certificate d, or unlabel rollback d\n" in said
-    assert "unlabel audit" not in said
+    assert "Next: unlabel commit d, or unlabel rollback d." in after
     with nothing_written(run):
         audit, report = (unlabel(verb, run).sentence for verb in ("audit", "report"))
-    assert audit == report
-    assert audit.endswith("decide by that, with `unlabel commit` or `unlabel rollback`.")
+    assert audit.endswith(
+        "each for as long as the training took; add --retrained 5, or 2 at least."
+    )
+    assert "run `unlabel audit d` first" in report
 
+    judged = unlabel("audit", run, "--retrained", "2")
+    assert "Depth reached: answers ('answers' is demanded and holds)" in " ".join(
+        judged.out.split()
+    )
+    assert unlabel("report", run).code == 0
     assert unlabel("commit", run).code == 0
-    with nothing_written(run):
-        audit, report = (unlabel(verb, run).sentence for verb in ("audit", "report"))
-    assert audit == report
-    assert audit.endswith("`unlabel certificate` has every party sign what it did.")
+    assert unlabel("audit", run).code == 0  # beside the same two
     purged = unlabel("purge", run)
     assert "Next: unlabel certificate d, and unlabel status d --copies\n" in purged.err
     assert unlabel("certificate", run).code == 0
@@ -73,11 +76,11 @@ def test_what_comes_after_a_request_about_people_is_no_audit(run: Path) -> None:
     # The ledger has who they were, in words that fit the window.
     ids = Path("five.csv").read_text().split()[1:]
     book = unlabel("ledger", run).out
-    assert "Ledger of active: 2 lines, chain whole" in book
+    assert "Ledger of active: 4 lines, chain whole" in book
     listed = re.search(r"people: (.*)", book)
     assert listed
     assert listed[1].startswith(", ".join(sorted(ids, key=listed[1].index)))
-    assert "audit: depth -, forced no" in book
+    assert "audit: depth answers, " in book
     assert max(map(len, book.splitlines())) <= 80
 
 

@@ -44,7 +44,7 @@ def disclosed(verdict: Verdict) -> dict[str, Any]:
         for figure in measurement["values"].values():
             detail = figure["detail"].items()
             figure["detail"] = {name: each for name, each in detail if name in JUDGED_BY}
-    # Only exact requests about people are audited: others have no such name, and their hash stays.
+    # Others have no such name, so that the hash of what earlier versions wrote stays.
     names = (*OF_VERDICT, *(("people",) if verdict.people else ()))
     return {**_leaves({name: plain[name] for name in names}, _word), "whole": whole}
 

@@ -26,7 +26,12 @@ HEAD_RATE = 1.0
 
 
 def ridge_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor:
-    """Return the labels that a ridge classifier gives test rows.
+    """Return the labels that a ridge classifier gives test rows."""
+    return ridge_scores(x, labels, test, count).argmax(1)
+
+
+def ridge_scores(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor:
+    """Return the scores [m, count] that a ridge classifier gives test rows.
 
     W = argmin |X W - Y|^2 + ridge n |W|^2, with Y one column a label (+1 or -1) and a constant
     column in X. With fewer rows than columns it is solved as W = X^T (X X^T + ridge n)^-1 Y,
@@ -38,8 +43,8 @@ def ridge_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor:
     gram = x @ x.T if few else x.T @ x
     gram.diagonal().add_(RIDGE * len(x))
     weights = x.T @ torch.linalg.solve(gram, y) if few else torch.linalg.solve(gram, x.T @ y)
-    calls: Tensor = (test @ weights).argmax(1)
-    return calls
+    scores: Tensor = test @ weights
+    return scores
 
 
 def nearest_calls(x: Tensor, labels: Tensor, test: Tensor, count: int, near: int) -> Tensor:

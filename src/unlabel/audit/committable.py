@@ -8,6 +8,7 @@ from typing import Any
 from unlabel.audit.binding import expect_judged, noted_audit, verdict_of
 from unlabel.audit.case import Case
 from unlabel.audit.gate import NOT_MEASURED
+from unlabel.audit.gate_people import demanded_of_people
 from unlabel.audit.verdict import AUDIT, reaches
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError
@@ -66,6 +67,8 @@ def expect_committable(
             "pass; run `unlabel audit` again."
         )
     # The run's demand, or that of the audit where it was deeper.
+    if verdict.people and not verdict.facts.construction:
+        demand = demanded_of_people(demand)  # type: ignore[arg-type]
     demanded = verdict.demanded if reaches(verdict.demanded, demand) else demand
     if not reaches(verdict.depth, demanded) and not force:
         raise ForgetError(

@@ -48,7 +48,7 @@ class Subject:
     labels   of all rows, and `names` of the labels
     rows     that are observed; of a request about people theirs, and test rows of everybody else
     numbers  of the forgotten labels, none where it is about people
-    erased   rows that an exact request has forgotten
+    erased   rows that an exact request has forgotten, or those of people
     exact    whether it is one
     """
 
@@ -58,6 +58,11 @@ class Subject:
     numbers: tuple[int, ...] = ()
     erased: tuple[int, ...] = ()
     exact: bool = False
+
+    @property
+    def is_of_people(self) -> bool:
+        """Whether it is about people; a request about nothing has neither labels nor rows."""
+        return bool(self.erased) and not self.numbers
 
     @contextlib.contextmanager
     def seen_by(self, active: ActiveParty) -> Iterator[None]:

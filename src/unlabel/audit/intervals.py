@@ -47,6 +47,24 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return mean - reach, mean + reach
 
 
+def prediction_interval(values: Sequence[float], parts: int = 1) -> Interval:
+    """Return mean -+ t s sqrt(1 + 1 / n): where one more value of the same kind lies in 95 %.
+
+    t is Student's, of n - 1 degrees of freedom; n is at least 2.
+
+    parts  intervals that are all to hold in 95 % (Bonferroni)
+
+    >>> [round(end, 3) for end in prediction_interval([1.0, 2.0, 3.0])]
+    [-2.968, 6.968]
+    """
+    from scipy.stats import t
+
+    mean, spread = float(np.mean(values)), float(np.std(values, ddof=1))
+    factor = float(t.ppf(1 - (1 - CONFIDENCE) / 2 / parts, len(values) - 1))
+    reach = factor * spread * (1 + 1 / len(values)) ** 0.5
+    return mean - reach, mean + reach
+
+
 def median_interval(values: Sequence[float]) -> Interval:
     """Return two of the values; the median lies between them whatever the distribution.
 

@@ -100,9 +100,15 @@ class Observation:
 
 
 @torch.no_grad()
-def observe(active: ActiveParty, rows: Rows, names: Sequence[str]) -> Observation:
-    """Ask every party for all of its rows, or for a sample, in the order of their numbers."""
-    asked = sampled(len(active.labels)).to(active.device)
+def observe(
+    active: ActiveParty, rows: Rows, names: Sequence[str], *, whole: bool = False
+) -> Observation:
+    """Ask every party for all of its rows, or for a sample, in the order of their numbers.
+
+    whole  all, however many: of people none may be missing
+    """
+    count = len(active.labels)
+    asked = (torch.arange(count) if whole else sampled(count)).to(active.device)
     embeddings = active.embeddings(asked)
     active.top.begin("predict", 0)
     logits = scores = active.spread(active.apply_top(embeddings))

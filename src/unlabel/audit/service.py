@@ -31,8 +31,20 @@ from unlabel.audit.exact import (
 )
 from unlabel.audit.facts import AuditFacts, ForgettingCost, transfers_from_json
 from unlabel.audit.gate import depth_of, judge
+from unlabel.audit.gate_people import demanded_of_people, judge_people
 from unlabel.audit.observation import PARTS, SAMPLED, Observation, observe
-from unlabel.audit.people import MEASURES_OF_PEOPLE, pictures_of_people
+from unlabel.audit.people import (
+    MEASURES_OF_PEOPLE,
+    measures_of,
+    only_people,
+    pictures_of_people,
+)
+from unlabel.audit.people_request import (
+    ELSEWHERE,
+    NO_REFERENCES,
+    people_subject,
+    unknown_of_people,
+)
 from unlabel.audit.pictures import picture_data
 from unlabel.audit.privacy import Privacy
 from unlabel.audit.references import Trainings, matched_epochs, refitted
@@ -54,15 +66,6 @@ NO_DATA = (
     "Models to compare with are trained where all parties' data lies, and in a federation every "
     "party keeps its own; leave --retrained out."
 )
-PEOPLE = (
-    "An audit judges the forgetting of whole labels, or that of people where it is exact, and a "
-    "report shows an audit; what became of people's labels `unlabel forget` has said"
-)
-#: What to do instead, by the state of the request.
-NEXT_FOR_PEOPLE = {
-    "staged": "decide by that, with `unlabel commit` or `unlabel rollback`.",
-    "committed": "`unlabel certificate` has every party sign what it did.",
-}
 
 
 def audit(
@@ -92,20 +95,27 @@ def audit(
     if not names and not request.is_about_people:
         _models(run, case, every)  # the same messages as of any other hidden request
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
-    if not names and not exact:
-        raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[case.state]}")
+    limits = demand or run.config.audit
+    measured_people = not names and not exact
+    if measured_people and run.is_remote:
+        raise ForgetError(ELSEWHERE)
     expect_no_better(run, case)
     numbers = () if exact else tuple(run.labels.index(name) for name in names)
     subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
+    if measured_people:
+        subject = people_subject(run, case)
+        own = limits is run.config.audit
+        limits = replace(limits, demand=demanded_of_people(limits.demand)) if own else limits
     labels = subject.numbers
-    limits = demand or run.config.audit
     models = _models(run, case, subject)
     if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
         raise ForgetError(PURGED, code="purged")
     trainings = _trainings(run, case, subject, watch)
     references = trainings.seen(retrained)
+    if measured_people and not references:
+        raise ForgetError(NO_REFERENCES)
     observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
-    passes = 0 if exact else matched_epochs(run, conduct, case.facts.forgotten)
+    passes = matched_epochs(run, conduct, case.facts.forgotten) if names and not exact else 0
     matched = trainings.seen(retrained, epochs=passes) if passes else []
     tops = _refitted(run, case, subject, models["forgotten"], watch)
     groups = {"retrained": references, "matched": matched}
@@ -113,13 +123,17 @@ def audit(
     observed |= {"refitted": tops} if tops else {}
     first = {name: several[0] for name, several in observed.items() if name in MODELS}
     facts = _facts(run, subject, conduct)
+    people = 0
     if names:
         measures = compare(observed, labels, watch=watch)
         pictures = picture_data(first, labels, subject.names)
     else:
-        measures = compare(observed, (), measures=MEASURES_OF_PEOPLE, watch=watch)
+        people = len(subject.erased)
+        chosen = measures_of(people) if measured_people else MEASURES_OF_PEOPLE
+        measures = compare(observed, (), measures=chosen, watch=watch)
+        if measured_people:
+            first = {name: only_people(one, people) for name, one in first.items()}
         pictures = pictures_of_people(first, subject.names)
-    people = 0 if names else len(subject.erased)
     if exact:
         facts = replace(facts, construction=evidence(run, case, subject))
         findings = judge_construction(facts.construction, names, people)
@@ -127,6 +141,8 @@ def audit(
     else:
         facts = replace(facts, unchanged=_unchanged(run, case, models))
         findings = judge(measures, limits, facts.unchanged)
+        if measured_people:
+            findings = judge_people(measures, limits, people, facts.unchanged)
         depth = depth_of(findings)
     attacks = None
     if "original" in models and names:
@@ -147,7 +163,10 @@ def audit(
         pictures=pictures,
         privacy=Privacy.of(conduct, len(subject.names), attacks),
         messages=transfers_from_json(conduct.messages),
-        unknown=tuple(unknown_of(conduct, "original" not in models, bool(references))),
+        unknown=(
+            *((unknown_of_people(people),) if measured_people else ()),
+            *unknown_of(conduct, "original" not in models, bool(references)),
+        ),
         thresholds=limits,
         facts=replace(
             facts,
@@ -179,7 +198,7 @@ def _models(run: Run, case: Case, subject: Subject) -> dict[str, Observation]:
         run.refresh(afresh=True)
         if run.undecided is not None:  # made in this process, and still what it predicts by
             active.versions.restore(case.after)
-    if "original" in models and (subject.numbers or not subject.exact):
+    if "original" in models and subject.numbers:
         models["mask"] = models["original"].masked(subject.numbers)
     return models
 
@@ -188,7 +207,7 @@ def _observe(active: ActiveParty, case: Case, subject: Subject) -> Observation:
     """Observe a model, without the rows of labels that were forgotten earlier."""
     names = subject.names
     with subject.seen_by(active):
-        model = observe(active, subject.rows, names)
+        model = observe(active, subject.rows, names, whole=subject.is_of_people)
     earlier = [n for n in case.facts.forgotten.labels if names[n] not in case.request.labels]
     return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 
@@ -227,6 +246,7 @@ def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Training
         return active
 
     more = recipe_parts(run, subject) if subject.exact else []
+    more += [subject.erased] if subject.is_of_people and not subject.exact else []
     more += [{"seen": SAMPLED}] if len(run.holdings.labels) > SAMPLED else []
 
     def look(active: ActiveParty) -> Observation:

@@ -135,7 +135,7 @@ def headline(verdict: Verdict) -> Text:
         (verdict.depth, f"bold {how[1]}"),
         f" ('{verdict.demanded}' is demanded and ",
         how,
-        f"): {depth_means(verdict.depth, verdict.guarantee)}.",
+        f"): {depth_means(verdict.depth, verdict.guarantee, people=bool(verdict.people))}.",
         f" {NOT_SHOWN}" if _is_probable(verdict) else "",
     )
 

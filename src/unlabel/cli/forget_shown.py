@@ -164,10 +164,7 @@ def show(result: Result, run: object, *, committed: bool) -> None:
 
 
 def _next(result: Result, run: object, *, committed: bool) -> Text:
-    """Return what to do now; people have an audit only where their labels go exactly.
-
-    Else theirs is decided by the table above.
-    """
+    """Return what to do now."""
     if result.failed:
         reason = f": {result.failed} Next: unlabel rollback {run}"
         return Text.assemble(("Failed", "bold"), reason)
@@ -178,8 +175,8 @@ def _next(result: Result, run: object, *, committed: bool) -> Text:
     undo = f"or unlabel rollback {run}"
     if result.people and result.method not in EXACT_NAMES.values():
         return Text(
-            f"Staged. People have no audit. Next: unlabel commit {run}, "
-            f"then unlabel certificate {run}, {undo}"
+            f"Staged. Next: unlabel commit {run}, {undo}. An audit trains five models more to "
+            f"compare with: unlabel audit {run} --retrained 5"
         )
     return Text(f"Staged. Next: unlabel audit {run}, then unlabel commit {run}, {undo}")
 

@@ -26,7 +26,7 @@ from unlabel.report.attestations import gather
 from unlabel.report.blinding import blinded, plain
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
-from unlabel.report.wording import headline, meaning, not_meant, with_noise
+from unlabel.report.wording import headline, meaning, not_meant, of_people, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import (
     NOT_ATTESTED,
@@ -252,6 +252,8 @@ def statement(
     if exact is not None and not exact.signed:
         words = [NOT_ATTESTED]
     if depth is not None:
+        if people and exact is None:  # also where the figures are not at hand
+            measures = of_people(measures)
         words = [f"{headline(depth, measures, exact)}.", meaning(depth, measures, exact)]
         words += not_meant(depth, measures, exact)
     parts = effects(depth, visibility, people=people, noise=noise, purges=purges, exact=exact)

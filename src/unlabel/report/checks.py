@@ -7,6 +7,7 @@ from typing import Any
 
 from unlabel.report.blinding import Blinding
 from unlabel.report.certificate_form import Body
+from unlabel.report.people_words import MEANINGS
 from unlabel.terms import describe
 
 
@@ -33,7 +34,10 @@ class Checks:
     def terms(self) -> tuple[tuple[str, str, str], ...]:
         """The three words of the request, each with its value and what that means."""
         body = self.body
-        return () if body is None else describe(body.visibility, body.depth, body.guarantee)
+        if body is None:
+            return ()
+        people = MEANINGS.get(str(body.depth), "\n") in body.words
+        return describe(body.visibility, body.depth, body.guarantee, people=people)
 
     @property
     def holds(self) -> bool:

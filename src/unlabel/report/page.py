@@ -48,7 +48,8 @@ def page(
     exact = construction_of(verdict.facts.construction, verdict.depth)
     if exact is not None and not exact.restart:  # partners have no weights from before it
         purged = {party: at for party, at in (purged or {}).items() if party == ACTIVE}
-    sections = SECTIONS_OF_PEOPLE if verdict.people else SECTIONS
+    people = bool(verdict.people)
+    sections = SECTIONS_OF_PEOPLE if people else SECTIONS
     drawn = [section(verdict) for section in sections]
     missing = [section.missing for section in drawn if section.missing]
     environment = Environment(
@@ -60,7 +61,7 @@ def page(
         wording=wording,
         exact=exact,
         ladder=ladder(verdict),
-        terms=describe(verdict.visibility, verdict.depth, verdict.guarantee),
+        terms=describe(verdict.visibility, verdict.depth, verdict.guarantee, people=people),
         visibility=CARRIED_OUT_ALONE
         if verdict.method == REFIT
         else CARRIED_OUT[verdict.visibility],
@@ -68,6 +69,7 @@ def page(
         effects=effects(
             verdict.depth,
             verdict.visibility,
+            people=people,
             noise=wording.with_noise(verdict),
             state=verdict.state,
             purges=purged,

@@ -13,10 +13,9 @@ from jinja2 import TemplateError
 
 from unlabel.audit import Verdict
 from unlabel.audit.binding import expect_unchanged
-from unlabel.audit.service import NEXT_FOR_PEOPLE, PEOPLE
 from unlabel.audit.verdict import AUDIT, MISREAD, read_verdict
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
+from unlabel.errors import RunError, SettingsError, UnlabelError
 from unlabel.files import sha256, write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
@@ -24,7 +23,6 @@ from unlabel.report.annex import read_auditor_key
 from unlabel.report.attestations import gather_bases
 from unlabel.report.certificate import AnnexRequest, issue
 from unlabel.report.page import page
-from unlabel.train.facts import staged_in
 
 REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
 
@@ -62,8 +60,6 @@ def write_report(
             f"What became of the request since, and of older weights, is not known, nor whether "
             f"the audit was changed: {trouble}"
         )
-    if not audit.exists():
-        _expect_labels(folder, ledgers.get(ACTIVE, []))
     verdict = read_verdict(audit)
     if ACTIVE in ledgers:
         expect_unchanged(audit, verdict, ledgers[ACTIVE])
@@ -81,18 +77,6 @@ def write_report(
     # It names what was forgotten, so nobody else is to read it.
     write_atomically(target, text.encode(), mode=0o600)
     return Report(target, verdict, trouble)
-
-
-def _expect_labels(folder: Path, entries: Sequence[LedgerEntry]) -> None:
-    """Raise where the last request is about people, of which there will never be an audit."""
-    staged = staged_in(folder / ACTIVE)
-    if staged is not None:
-        people, state = staged.is_about_people, "staged"
-    else:
-        notes = (entry.note for entry in reversed(entries) if entry.event == "commit")
-        people, state = "people" in next(notes, {}), "committed"
-    if people:
-        raise ForgetError(f"{PEOPLE}: {NEXT_FOR_PEOPLE[state]}")
 
 
 def purge_times(

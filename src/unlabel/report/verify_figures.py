@@ -13,6 +13,7 @@ from unlabel.audit.construction import depth_by, judge_construction
 from unlabel.audit.facts import RULES
 from unlabel.audit.figures import Measurement, Measurements, ModelFigure
 from unlabel.audit.gate import depth_of, judge
+from unlabel.audit.gate_people import judge_people
 from unlabel.audit.verdict import MISREAD, Finding, reaches
 from unlabel.config import AuditSettings
 from unlabel.data import ACTIVE
@@ -140,7 +141,10 @@ def _judged(
     if not evidence:
         limits = _limits(figures)
         unchanged = {*_unchanged(body), *figures["facts"].get("unchanged", ())}
-        findings = judge(measures_in(figures), limits, sorted(unchanged))
+        measures, people = measures_in(figures), figures.get("people", 0)
+        findings = judge(measures, limits, sorted(unchanged))
+        if people:
+            findings = judge_people(measures, limits, people, sorted(unchanged))
         return findings, depth_of(findings), "measured"
     findings = judge_construction(evidence, figures["labels"], figures.get("people", 0))
     depth = depth_by(findings)
@@ -190,7 +194,8 @@ def _check_follows(body: Body, figures: Mapping[str, Any], checks: Checks) -> No
             f"'{figures['depth']}', and depth '{depth}' follows from the figures.",
         ),
         (
-            body.words == _words(body, measures, bool(figures["privacy"].get("rho")), False),
+            body.words
+            == _words(body, measures, bool(figures["privacy"].get("rho")), bool(about[2])),
             "The words of the certificate are not those of the depth and the figures.",
         ),
         (

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from unlabel import terms
-from unlabel.audit.figures import Estimate, Figure, Measurements, ModelFigure
+from unlabel.audit.figures import Estimate, Figure, Measurement, Measurements, ModelFigure
 from unlabel.audit.verdict import Verdict
 from unlabel.data import ACTIVE
+from unlabel.report import people_words
 from unlabel.terms import Construction
 
 FORBIDDEN = ("erased", "compliant", "anonymous", "equivalent to retraining")
@@ -72,7 +73,12 @@ MEASURE_NAMES = {
     "old-labels": "Answers with the old label",
     "confidence": "Certainty of the old labels",
     "people-membership": "Attack on membership of these people",
+    "people-embeddings": "The same attack on the embeddings",
 }
+
+
+#: A measure that only requests about people have.
+_PEOPLE = "people-membership"
 
 
 def listed(words: Sequence[str]) -> str:
@@ -82,6 +88,16 @@ def listed(words: Sequence[str]) -> str:
     ('3', '3 and 5', '3, 5 and 8')
     """
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
+
+
+def is_of_people(measures: Measurements | None) -> bool:
+    """Return whether an audit measured people, and not a label."""
+    return _PEOPLE in (measures or {})
+
+
+def of_people(measures: Measurements | None) -> Measurements:
+    """Return measurements that are known to be of people, also where they are not at hand."""
+    return {_PEOPLE: Measurement("", None, None, "number", {}), **(measures or {})}
 
 
 def has_own_bottom(measures: Measurements | None) -> bool:
@@ -126,6 +142,8 @@ def not_meant(
     if exact is not None and exact.holds:
         word = (terms.BY_WORD,) if exact.by_word else ()
         return (*word, *terms.EXACT_NOT_MEANT, terms.NEVER_MEANT)
+    if exact is None and is_of_people(measures):
+        return people_words.not_meant(depth)
     sentences = terms.OWN_NOT_MEANT if has_own_bottom(measures) else terms.NOT_MEANT
     return (*sentences[depth], terms.NEVER_MEANT)
 
@@ -146,6 +164,8 @@ def meaning(depth: str, measures: Measurements | None, exact: Construction | Non
     """
     if exact is not None:
         return terms.EXACT_MEANING[exact.restart] if exact.holds else terms.EXACT_FAILED_MEANING
+    if is_of_people(measures):
+        return people_words.MEANINGS[depth]
     compared = any(m.value("retrained") is not None for m in (measures or {}).values())
     if compared or depth not in terms.UNCOMPARED:
         return terms.MEANINGS[depth]
