@@ -103,7 +103,7 @@ def judged(
     """Judge figures: each is (now, before), beside retrained models around 0.5."""
     around = [0.49, 0.51, 0.5][:retrained]
     usual = dict.fromkeys(("retained", "confidence", "membership", "embeddings"), (0.5, 0.9))
-    now = usual | {"retained": (0.5, 0.5)} | figures
+    now: dict[str, tuple[float, float]] = usual | {"retained": (0.5, 0.5)} | figures
     measures = {
         "retained-accuracy": measured(*now["retained"], around),
         "confidence": measured(*now["confidence"], around),
@@ -170,7 +170,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     bank = {"who": who, "loan": loans, "a": x[:, 0]}
     shop = {"who": who, **{f"b{n}": x[:, n] for n in range(1, 20)}}
-    train = {"epochs": 50, "lr": 0.1, "validation": 0.0, "public": 2, "batch": 16}
+    train: dict[str, Any] = {"epochs": 50, "lr": 0.1, "validation": 0.0, "public": 2, "batch": 16}
     ul.Federation.from_frames(
         {"bank": bank, "shop": shop}, label="loan", id="who", folder=folder, **train
     ).train()

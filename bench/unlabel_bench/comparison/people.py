@@ -201,7 +201,7 @@ def _together(world: World, people: Array) -> dict[str, Any]:
     outcome = original.forget(ids=ids, settings=_asked(world))
     after = attack(original)
     outcome.rollback()
-    told = Scene(original).show_people(rows)
+    areas = Scene(original).show_people(rows)
     return {
         "group": {
             "people": len(people),
@@ -210,7 +210,7 @@ def _together(world: World, people: Array) -> dict[str, Any]:
             "after": after,
             "retrained": retrained,
         },
-        "named": {"gradients": told["push"], "asked": told["apart"]},
+        "named": {"gradients": areas["push"], "asked": areas["apart"]},
     }
 
 
@@ -260,8 +260,8 @@ def page(result: Result) -> str:
         cells = [f"{each['single'][key]['most']:.3f}" for key in ("before", "after", "noise")]
         most.append([name, *cells])
         seconds = [f"{each['seconds'][key]:.1f}" for key in ("training", "request")]
-        told = [f"{each['named'][key]:.3f}" for key in ("gradients", "asked")]
-        named.append([name, *told, *seconds])
+        shares = [f"{each['named'][key]:.3f}" for key in ("gradients", "asked")]
+        named.append([name, *shares, *seconds])
     return markdown.page(
         "# Labels of people in supervised runs",
         f"{about['rows']:,} people of each table between two parties, half of them trained on for "

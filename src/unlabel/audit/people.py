@@ -6,7 +6,7 @@ test rows of everybody else. Of an exact request it has no other training rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from unlabel.audit.classifiers import ridge_scores, standardised
+from unlabel.audit.figures import estimate_of, plain_data
 from unlabel.audit.intervals import bootstrap, mean_interval
 from unlabel.audit.measure import Figure, Measure
 from unlabel.audit.measures.accuracy import accuracy
@@ -40,8 +41,8 @@ def people_first(rows: Rows, people: Sequence[int], left: Rows) -> Rows:
 
     left  rows that a training without these people has
     """
-    own = rows_of_people(rows, people)
-    return replace(own, train=torch.cat([own.train, left.train.cpu()]))
+    parts = rows_of_people(rows, people)
+    return replace(parts, train=torch.cat([parts.train, left.train.cpu()]))
 
 
 @dataclass(frozen=True)
@@ -149,24 +150,26 @@ class PeopleEmbeddings(OfPeople):
         if not (len(people) and len(strangers) and len(others)):
             return Figure(None, note=f"{NOBODY[:-1]}, or there are no other rows.")
 
-        def told(pick: Callable[[ObservedRows], Tensor]) -> Figure:
-            x, *rest = standardised(*(pick(part).double() for part in (others, people, strangers)))
+        parts = (others, people, strangers)
+
+        def area(embeddings: list[Tensor]) -> Figure:
+            x, *rest = standardised(*(each.double() for each in embeddings))
             count = len(observed.names)
             scores = [ridge_scores(x, others.labels, each, count) for each in rest]
             return _told(_margins(scores[0], people.labels), _margins(scores[1], strangers.labels))
 
-        parties = {
-            party: told(lambda part, p=party: part.embeddings[p]) for party in people.embeddings
-        }  # type: ignore[misc]
-        alone = {p: {"value": f.value, "low": f.low, "high": f.high} for p, f in parties.items()}
-        figure = told(ObservedRows.joined)
+        alone = {
+            party: plain_data(estimate_of(vars(area([part.embeddings[party] for part in parts]))))
+            for party in people.embeddings
+        }
+        figure = area([part.joined() for part in parts])
         return replace(figure, detail={**figure.detail, "parties": alone})
 
 
 def _margins(scores: Tensor, labels: Tensor) -> Tensor:
     """Return s_y - max over j != y of s_j."""
-    own = scores.gather(1, labels[:, None])[:, 0]
-    return own - scores.scatter(1, labels[:, None], -torch.inf).max(1).values
+    true = scores.gather(1, labels[:, None])[:, 0]
+    return true - scores.scatter(1, labels[:, None], -torch.inf).max(1).values
 
 
 def _told(people: Tensor, strangers: Tensor) -> Figure:

@@ -246,7 +246,7 @@ def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Training
         return active
 
     more = recipe_parts(run, subject) if subject.exact else []
-    more += [subject.erased] if subject.is_of_people and not subject.exact else []
+    more += [{"first": subject.erased}] if subject.is_of_people and not subject.exact else []
     more += [{"seen": SAMPLED}] if len(run.holdings.labels) > SAMPLED else []
 
     def look(active: ActiveParty) -> Observation:
