@@ -63,6 +63,20 @@ def test_a_head_that_never_met_their_labels_tells_people_by_their_embeddings() -
     assert PeopleEmbeddings(1).measure(replace(observed, train=swapped), ()).value == 0.0
 
 
+def test_an_invertible_map_of_a_partys_embeddings_changes_nothing() -> None:
+    random = torch.Generator().manual_seed(0)
+    x, labels = torch.randn(60, 4, generator=random), torch.arange(60) % 2
+    turned = x @ torch.randn(4, 4, generator=random)
+    areas = []
+    for values in (x, turned):
+        both = ObservedRows(labels, torch.zeros(60, 2), torch.zeros(60, 2), {"shop": values})
+        observed = Observation(
+            both.take(torch.arange(40)), both.take(torch.arange(40, 60)), ("a", "b")
+        )
+        areas.append(PeopleEmbeddings(10).measure(observed, ()).value)
+    assert areas[0] == pytest.approx(areas[1])
+
+
 def test_the_first_rows_are_the_people_and_the_others_count_for_nothing_else() -> None:
     chances = torch.tensor([[0.9, 0.1], [0.4, 0.6], [0.2, 0.8]]).log()
     columns = {"p": torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.5, 0.2], [0.1, 0.9]])}

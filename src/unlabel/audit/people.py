@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unlabel.audit.classifiers import ridge_scores, standardised
+from unlabel.audit.classifiers import ridge_scores
 from unlabel.audit.figures import estimate_of, plain_data
 from unlabel.audit.intervals import bootstrap, mean_interval
+from unlabel.audit.layers import whitened
 from unlabel.audit.measure import Figure, Measure
 from unlabel.audit.measures.accuracy import accuracy
 from unlabel.audit.measures.likelihood import log_odds
@@ -130,7 +131,7 @@ class PeopleMembership(OfPeople):
 class PeopleEmbeddings(OfPeople):
     """The same attack by a new head: what the embeddings have memorised of these people.
 
-    A ridge classifier is fitted to the standardised embeddings of all other training rows, so that
+    A ridge classifier is fitted to the whitened embeddings of all other training rows, so that
     it has met no label of these people; s are its scores, phi = s_y - max over j != y of s_j, and
 
         value = P(phi(person) > phi(stranger)),
@@ -153,7 +154,7 @@ class PeopleEmbeddings(OfPeople):
         parts = (others, people, strangers)
 
         def area(embeddings: list[Tensor]) -> Figure:
-            x, *rest = standardised(*(each.double() for each in embeddings))
+            x, *rest = whitened(*embeddings)
             count = len(observed.names)
             scores = [ridge_scores(x, others.labels, each, count) for each in rest]
             return _told(_margins(scores[0], people.labels), _margins(scores[1], strangers.labels))
