@@ -44,6 +44,13 @@ OLD_LIMITS = {
     "residual": 0.25,
     "relearning": 0.25,
 }
+#: What depths of audits up to 0.9 mean, where there was a retrained model: in certificates too.
+MEANINGS = {
+    "top": "The answers look like those of a model that never learnt it, and the scores behind "
+    "them no longer single out its samples.",
+    "bottoms": "In none of our tests did the answers, the label holder's model or the partners' "
+    "models know more of it than a model that never learnt it, within the stated intervals.",
+}
 CERTIFICATE, ANNEX = "unlabel certificate 1", "unlabel annex 1"
 #: What writes certificates of that form.
 CERTIFIERS = ("unlabel 0.6", "unlabel 0.7")

@@ -45,7 +45,7 @@ EXACT_DEPTH = "no party's model has anything from these labels, by construction 
 GUARANTEE_MEANS: dict[Guarantee, str] = {
     "exact": "the same weights as a training that never had the label, in the same environment bit "
     "for bit, by construction; can be replayed",
-    "measured": "judged by an audit, not proved; beside retrained models where there are any",
+    "measured": "judged by an audit, not proved; beside models without the label, if any",
 }
 
 
@@ -109,12 +109,12 @@ MEANINGS = {
     "learnt from, or the model has lost too much else.",
     "answers": "The model's answers look like those of a model that never learnt it. That is as "
     "far as it goes: hiding an answer achieves the same.",
-    "top": "The answers look like those of a model that never learnt it, and the scores behind "
-    "them no longer single out its samples.",
+    "top": "The model no longer gives it as an answer. In the label holder's model our tests find "
+    "no more of it than in models fitted, on the same embeddings, to the other labels alone.",
     "bottoms": "In none of our tests did the answers, the label holder's model or the partners' "
-    "models know more of it than a model that never learnt it, within the stated intervals.",
+    "models know more of it than models that never learnt it, beyond how these differ.",
 }
-#: MEANINGS where nothing shows a comparison with a model that was trained again.
+#: MEANINGS where nothing shows a comparison with a model without the label.
 UNCOMPARED = {
     "answers": "The model no longer gives it as an answer. That is as far as it goes: hiding an "
     "answer achieves the same.",

@@ -87,8 +87,8 @@ def test_a_label_is_exact_before_and_after_the_commit_and_nobody_is_asked(run: P
     left_of_it = staged.measures["forgotten-accuracy"]
     assert left_of_it.value("original") > 0.2 > left_of_it.value("forgotten") == 0  # type: ignore[operator]
     assert {"original", "mask", "forgotten"} == set(left_of_it.values)
-    # The new top has no output for it, so that nothing ranks its samples.
-    assert staged.measures["rank"].value("forgotten") == 0.5
+    # The new top has no output for it, so that nothing is left of the old one.
+    assert staged.measures["trace-output"].value("forgotten") == 0.0
 
 
 def test_what_is_read_back_is_the_same_verdict(run: Path) -> None:

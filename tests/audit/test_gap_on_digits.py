@@ -8,8 +8,7 @@ import torch
 from unlabel.audit import Observation, observe
 from unlabel.audit.measures.accuracy import ForgottenAccuracy
 from unlabel.audit.measures.probing import LinearProbe
-from unlabel.audit.measures.rank import Rank
-from unlabel.audit.measures.revival import Revival
+from unlabel.audit.measures.trace import OutputTrace, Trace
 from unlabel.audit.spread import RECORDED, WITHIN
 from unlabel.federation import Federation
 from unlabel.models.tops import Top
@@ -66,15 +65,11 @@ def test_a_mask_hides_the_output_and_nothing_below(
 ) -> None:
     masked = original.masked(LABELS)
     assert ForgottenAccuracy().measure(masked, LABELS).value == 0.0
-    for measure in (Rank(), Revival()):
-        known = measure.measure(masked, LABELS)
-        assert known.value is not None
-        assert known.value > 0.95
+    models = {"original": [original], "mask": [masked], "retrained": retrained}
+    for measure in (OutputTrace(), Trace()):
+        assert measure.beside(masked, LABELS, models).value == pytest.approx(1.0, abs=1e-4)
         for one in retrained:
-            never = measure.measure(one, LABELS)
-            assert never.high is not None
-            assert known.low is not None
-            assert never.high < known.low
+            assert (measure.beside(one, LABELS, models).value or 0.0) < 0.95
 
 
 def test_lifting_a_mask_gives_the_scores_behind_it_to_the_last_digit() -> None:

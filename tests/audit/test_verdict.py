@@ -82,7 +82,7 @@ def test_a_verdict_shows_itself_in_a_line_without_its_figures() -> None:
         "not passed."
     )
     assert "people=3" in repr(verdicts.bare())
-    assert len(repr(verdict.measures["rank"])) < 1000
+    assert len(repr(verdict.measures["echo"])) < 1000
     with pytest.raises(FrozenInstanceError):
         verdict.depth = "bottoms"  # type: ignore[misc]
 
@@ -97,10 +97,10 @@ def test_what_is_not_known_is_left_out_of_the_plain_data() -> None:
 WRONG: list[tuple[str, Any, str]] = [
     ("thresholds", {"forgotten": 1.5}, "SettingsError"),
     ("thresholds", {"other": 0.5}, "TypeError"),
-    ("measures", {"rank": []}, "TypeError"),
-    ("measures", {"rank": {"values": {"forgotten": {}}}}, "KeyError: 'value'"),
-    ("measures", {"rank": {"values": {"forgotten": {"value": "high"}}}}, "`value` is no number"),
-    ("measures", {"rank": {"values": {}, "unit": "furlongs"}}, "`unit` is none of share, number"),
+    ("measures", {"echo": []}, "TypeError"),
+    ("measures", {"echo": {"values": {"forgotten": {}}}}, "KeyError: 'value'"),
+    ("measures", {"echo": {"values": {"forgotten": {"value": "high"}}}}, "`value` is no number"),
+    ("measures", {"echo": {"values": {}, "unit": "furlongs"}}, "`unit` is none of share, number"),
     ("privacy", {"information": "little"}, "`information` is no number"),
     ("privacy", {"attacks": [{"value": 0.5}]}, "KeyError: 'name'"),
     ("privacy", {"attacks": 3}, "TypeError"),

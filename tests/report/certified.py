@@ -76,18 +76,20 @@ def figure(value: float, *seeds: float, **detail: Any) -> ModelFigure:
 
 
 def figures(depth: str) -> dict[str, Measurement]:
-    """Return figures from which a depth follows; only the deepest needs retrained models."""
-    rank = ModelFigure(0.95 if depth == "answers" else 0.25, 0.1, 0.4, {"scores": [1, 2]})
+    """Return figures from which a depth follows: the top needs tops, the deepest models."""
+    echo = figure(0.95 if depth == "answers" else 0.25, scores=[1, 2])
     values: dict[str, dict[str, ModelFigure]] = {
         "forgotten-accuracy": {"forgotten": figure(0.5 if depth == "none" else 0.0)},
-        "rank": {"forgotten": rank},
+        "echo": {"forgotten": echo, "original": figure(2.0)},
         # It never came back, for which JSON has no word.
         "relearning": {"forgotten": figure(math.inf, math.inf, tried=500, curve=[1])},
     }
+    if depth in ("top", "bottoms"):
+        values["echo"]["refitted"] = figure(0.2, 0.18, 0.22)
     if depth == "bottoms":
         values["relearning"] |= {"original": figure(2.0), "retrained": figure(45.0, 44.0, 46.0)}
         values["probe-linear"] = {
-            "original": figure(0.9),
+            "original": figure(1.0),
             "retrained": figure(0.5, 0.49, 0.51),
             "forgotten": figure(0.5),
         }

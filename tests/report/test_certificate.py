@@ -384,21 +384,22 @@ def test_the_level_is_said_in_plain_words_and_four_things_are_never_said(
 
 
 @pytest.mark.parametrize("depth", ["answers", "top"])
-def test_a_comparison_with_retrained_models_is_certified_only_where_there_was_one(
+def test_a_comparison_with_models_without_the_label_is_certified_only_where_there_was_one(
     run: Path, depth: str
 ) -> None:
-    claim, without = "a model that never learnt it", "No model was trained again to compare with."
-    audit(run, request_of(run), depth)  # it has no retrained model
-    words = certify(run)["certificate"]["words"]
-    assert claim not in words
-    assert without in words
+    claims = {"answers": "a model that never learnt it", "top": "to the other labels alone"}
+    claim, without = claims[depth], "No model was trained again to compare with."
     found = verdict(request_of(run), depth)
-    rank = found.measures["rank"]
-    rank = replace(rank, values={**rank.values, "retrained": ModelFigure(0.5)})
-    keep_audit(run, replace(found, measures={**found.measures, "rank": rank}))
-    words = certify(run)["certificate"]["words"]
-    assert claim in words
-    assert without not in words
+    beside = {"answers": "retrained", "top": "refitted"}[depth]
+    echo = found.measures["echo"]
+    for compared in (True, False):
+        values = {name: each for name, each in echo.values.items() if name != beside}
+        values |= {beside: ModelFigure(0.5)} if compared else {}
+        own = {**found.measures, "echo": replace(echo, values=values)}
+        keep_audit(run, replace(found, measures=own))
+        words = certify(run)["certificate"]["words"]
+        assert (claim in words) == compared
+        assert (without in words) != compared
     # Of an audit whose figures are gone neither is known.
     words = statement(depth, "open")["words"]
     assert claim not in words
@@ -490,9 +491,9 @@ def test_the_annex_tells_the_auditor_all_there_is(run: Path, keys: Path) -> None
         "passive-2": {"informed": False},
     }
     figures = found["audit"]["measures"]
-    rank = figures["rank"]["values"]["forgotten"]
-    assert (rank["value"], rank["low"], rank["high"]) == (0.25, 0.1, 0.4)
-    assert rank["detail"] == {}  # scores are only drawn
+    echo = figures["echo"]["values"]["forgotten"]
+    assert (echo["value"], echo["low"], echo["high"]) == (0.25, 0.15, 0.35)
+    assert echo["detail"] == {}  # scores are only drawn
     relearning = figures["relearning"]["values"]["forgotten"]
     assert relearning["detail"] == {"tried": 500}  # by this it was judged
     assert relearning["value"] == "infinite"

@@ -116,7 +116,7 @@ EDITS: list[dict[str, Any]] = [
     {"depth": "bottoms"},
     {"findings": ()},
     {"unknown": ()},
-    {"thresholds": AuditSettings(residual=1.0)},
+    {"thresholds": AuditSettings(spreads=9.0)},
     {"pictures": {}},
     {"labels": ("ape",)},
 ]
@@ -220,10 +220,10 @@ def test_findings_that_do_not_follow_are_named_one_by_one(run: Path, keys: Path)
         if finding.ruling != "pass":
             start = f"A finding of the audit does not follow from the figures: {finding.measure}, "
             assert any(f.startswith(start) and finding.sentence in f for f in faults), finding
-    invented = Finding("top", "rank", "pass", "It knows nothing.")
+    invented = Finding("top", "echo", "pass", "It knows nothing.")
     forge(run, keys, lambda _: {"findings": (*true.findings, invented), "depth": true.depth})
     (fault,) = check(run, keys).faults
-    assert fault.endswith("does not follow from the figures: rank, top, pass: It knows nothing.")
+    assert fault.endswith("does not follow from the figures: echo, top, pass: It knows nothing.")
     forge(run, keys, lambda _: {"findings": true.findings[1:]})
     (fault,) = check(run, keys).faults
     assert fault.startswith("A finding of the audit follows, but is not stated: ")
@@ -264,12 +264,12 @@ def test_an_audit_of_something_else_is_named(
 
 
 def test_thresholds_that_are_not_the_usual_ones_are_said(run: Path, keys: Path) -> None:
-    Federation.open(run).audit(demand=AuditSettings(demand="none", residual=1.0))
+    Federation.open(run).audit(demand=AuditSettings(demand="none", spreads=9.0))
     Federation.open(run).certificate(auditor_key=keys / "auditor.pub")
     checks = check(run, keys)
     assert checks.faults == []
     (sentence,) = [each for each in checks.unchecked if "thresholds" in each]
-    assert "not the usual ones (residual 1)" in sentence
+    assert "not the usual ones (spreads 9)" in sentence
 
 
 def test_without_the_annex_the_depth_is_the_label_holder_s_word(run: Path) -> None:

@@ -160,7 +160,7 @@ def changed(**parts: Any) -> dict[str, Any]:
             "an unknown depth or ruling",
         ),
         (changed(pictures={"accuracy": {"original": 3}, "labels": ["a"]}), "(TypeError: "),
-        (changed(measures={"rank": {}}), "(KeyError: "),
+        (changed(measures={"echo": {}}), "(KeyError: "),
         (changed(messages={"left": [{"at": "never", "direction": "sent"}]}), "(ValueError: "),
     ],
 )

@@ -19,7 +19,7 @@ from report import verdicts
 from report.verdicts import CAT, NAMES, models
 
 from unlabel import terms
-from unlabel.audit import Attack, Finding, ModelFigure, Privacy, Verdict
+from unlabel.audit import MEASURES, MODELS, Attack, Finding, ModelFigure, Privacy, Verdict
 from unlabel.audit.pictures import picture_data
 from unlabel.report import page as page_file
 from unlabel.report import wording as words
@@ -84,7 +84,7 @@ def hostile() -> Verdict:
         method=HOSTILE,
         settings={HOSTILE: HOSTILE},
         findings=(Finding("top", HOSTILE, "fail", HOSTILE),),
-        measures={HOSTILE: full.measures["rank"], **full.measures},
+        measures={HOSTILE: full.measures["echo"], **full.measures},
         pictures=picture_data(models(), [CAT], names),
         privacy=replace(full.privacy, sentence=HOSTILE, attacks=(_attack(HOSTILE),)),
         messages={HOSTILE: full.messages["left"]},
@@ -194,12 +194,40 @@ def test_whether_the_new_model_is_in_use_is_said(state: str) -> None:
 def test_a_comparison_is_claimed_only_where_there_was_one() -> None:
     full = verdicts.full()
     alone = verdicts.only(full.measures, "original", "mask", "forgotten")
-    for depth in ("answers", "top"):
+    claims = {
+        "answers": "look like those of a model that never learnt it",
+        "top": "on the same embeddings, to the other labels alone",
+        "bottoms": "than models that never learnt it, beyond how these differ",
+    }
+    for depth, claim in claims.items():
         text = said(replace(full, depth=depth, measures=alone))
-        assert "No model was trained again to compare with." in text
-        assert "look like those of a model that never learnt it" not in text
-        compared = said(replace(verdicts.full(), depth=depth))
-        assert "look like those of a model that never learnt it" in compared
+        assert ("No model was trained again to compare with." in text) == (depth != "bottoms")
+        assert claim not in text
+        assert ("Probably forgotten in" in text) == (depth != "answers")
+        compared = said(replace(full, depth=depth))
+        assert claim in compared
+        assert "Probably forgotten in" not in compared
+    # An audit of 0.9 had no tops to compare with: its words stay.
+    before = verdicts.only(full.measures, "original", "mask", "forgotten", "retrained")
+    assert "the scores behind them no longer single out" in said(replace(full, measures=before))
+
+
+def test_every_measure_has_a_name_and_a_sentence_and_every_model_a_name() -> None:
+    assert set(MEASURES.names()) <= set(words.MEASURE_NAMES)
+    assert {*MODELS, "refitted"} == set(words.MODEL_NAMES)
+    full = verdicts.full()
+    text = said(full)
+    known = {n: m for n, m in full.measures.items() if m.value("original") is not None}
+    for name, measured in known.items():
+        about = f"{measured.about[0].upper()}{measured.about[1:]}."
+        assert re.search(rf"{words.MEASURE_NAMES[name]}\s+{about}", text), name
+
+
+def test_an_attack_is_said_to_be_no_evidence_by_itself() -> None:
+    text = said(verdicts.full())
+    assert "is no evidence by itself" in text
+    places = [text.index(f"{words.MEASURE_NAMES[n]} ") for n in ("membership", "divergence")]
+    assert places == sorted(places)
 
 
 def test_how_many_tests_stand_behind_a_place_is_said() -> None:
@@ -234,8 +262,11 @@ def test_a_linear_top_in_hidden_mode_is_called_what_it_is(
     change: dict[str, Any], there: bool
 ) -> None:
     text = said(replace(verdicts.top_only(), **change))
-    assert ("as good as deleting the label's row" in text) == there
+    row = "the label's row of that layer was deleted and the others were refitted, to"
+    assert (f"{row} what the old model said of other samples" in text) == there
     assert ("know of the label stays where it is" in text) == there
+    by_labels = said(replace(verdicts.top_only(), **change, settings={"samples": "all"}))
+    assert (f"{row} the labels that stay" in by_labels) == there
 
 
 def test_what_the_accountant_proved_is_said_with_its_limits() -> None:
@@ -267,8 +298,8 @@ def test_values_come_with_their_intervals_and_gaps_are_called_gaps() -> None:
     text = said(verdicts.full())
     assert "57.0 % (52.0 to 62.0)" in text
     assert "0.42 times (0.32 to 0.52)" in text
-    retrained = verdicts.full().measures["rank"].values["retrained"]
-    assert words.interval(retrained) == "0.61 (0.58 to 0.64), 2 models"
+    retrained = verdicts.full().measures["echo"].values["retrained"]
+    assert words.interval(retrained) == "0.2 (0.18 to 0.22), 2 models"
     whole = verdicts.full().measures
     without = verdicts.only({"membership": whole["membership"]}, "original", "mask", "forgotten")
     values = whole["likelihood"].values
@@ -310,7 +341,7 @@ def test_a_report_without_the_original_shows_what_there_is() -> None:
 
 def test_settings_versions_and_dates_are_there() -> None:
     text = said(verdicts.full(), None, "", datetime(2026, 11, 16, 7, 30, tzinfo=UTC))
-    for piece in ("steps 400", "versions, torch 2.13.0", "rank 0.1", "2026-11-16 07:30 UTC"):
+    for piece in ("steps 400", "versions, torch 2.13.0", "spreads 3.0", "2026-11-16 07:30 UTC"):
         assert piece in text
     assert "at 2026-11-16 07:20 UTC" in text
     assert "forgetting, transcript bytes 7000" in text
@@ -415,7 +446,7 @@ def test_the_same_verdict_gives_the_same_page() -> None:
 
 
 def test_a_place_that_rests_on_warnings_alone_is_marked_as_doubtful() -> None:
-    findings = (Finding("answers", "m", "pass", ""), Finding("top", "rank", "warn", ""))
+    findings = (Finding("answers", "m", "pass", ""), Finding("top", "echo", "warn", ""))
     found = replace(verdicts.full(), findings=findings, depth="top")
     answers, top, _ = page_file.ladder(found)
     assert (answers.state, answers.ruling) == ("Forgotten", "pass")

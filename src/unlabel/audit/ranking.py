@@ -1,4 +1,4 @@
-"""Two kinds of rows separated by one score: area under the curve, and the best threshold."""
+"""Two kinds of rows separated by one score: area under the curve, and the power of a threshold."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ class Ranking:
 
     def __init__(self, values: Array, positive: NDArray[np.bool_]) -> None:
         self._order = np.argsort(-values, kind="stable")
-        self._sorted = values[self._order]
         self._positive = positive[self._order]
-        starts = np.flatnonzero(np.diff(self._sorted)) + 1
+        starts = np.flatnonzero(np.diff(values[self._order])) + 1
         self._starts = np.concatenate([[0], starts])
 
     def auc(self, weights: Array | None = None) -> Array:
@@ -29,12 +28,6 @@ class Ranking:
         below = 1 - np.cumsum(negative, 1) + negative / 2
         area: Array = (positive * below).sum(1)
         return area
-
-    def youden(self, weights: Array | None = None) -> Array:
-        """Return max over thresholds t of P(positive >= t) - P(negative >= t), at least 0."""
-        positive, negative = self._shares(weights)
-        gain: Array = np.clip(np.cumsum(positive - negative, 1).max(1), 0.0, 1.0)
-        return gain
 
     def power(self, alarm: float, weights: Array | None = None) -> Array:
         """Return the largest share of positives above a threshold that few negatives reach.
@@ -45,21 +38,6 @@ class Ranking:
         fine = np.cumsum(negative, 1) <= alarm + 1e-12
         share: Array = np.where(fine, np.cumsum(positive, 1), 0.0).max(1)
         return share
-
-    def best_threshold(self) -> float | None:
-        """Return a threshold of the largest difference, midway to the next value below.
-
-        None where every threshold is worse than none.
-        """
-        positive, negative = self._shares(None)
-        gains = np.cumsum(positive - negative, 1)[0]
-        best = int(gains.argmax())
-        if gains[best] <= 1e-12:
-            return None
-        values = self._sorted[self._starts]
-        if best + 1 == len(values):
-            return float(values[best]) - 1.0
-        return float(values[best] + values[best + 1]) / 2
 
     def _shares(self, weights: Array | None) -> tuple[Array, Array]:
         """Return the share of positives, and of negatives, at each value from the largest down."""

@@ -99,7 +99,6 @@ def audit(
     measured_people = not names and not exact
     if measured_people and run.is_remote:
         raise ForgetError(ELSEWHERE)
-    expect_no_better(run, case)
     numbers = () if exact else tuple(run.labels.index(name) for name in names)
     subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
     if measured_people:
@@ -108,6 +107,7 @@ def audit(
         limits = replace(limits, demand=demanded_of_people(limits.demand)) if own else limits
     labels = subject.numbers
     models = _models(run, case, subject)
+    expect_no_better(run, case)  # now, since partners are asked the same of any request
     if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
         raise ForgetError(PURGED, code="purged")
     trainings = _trainings(run, case, subject, watch)

@@ -30,7 +30,8 @@ def unknown_of(conduct: Conduct, purged: bool, compared: bool) -> list[str]:
         return [*EXACT_UNKNOWN, *(() if compared else (OTHER_SEEDS,))]
     sentences = {
         f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not compared,
-        "What the original knew: it was purged, so residual knowledge is undefined.": purged,
+        "What is left of the original's knowledge: it was purged, so there is nothing to look for, "
+        "and neither top nor bottoms can be judged.": purged,
         "What crossed the wire: no record of the request's messages was kept.": unrecorded,
         "What the gradients that were sent tell a partner: they are not kept. Attacks here go by "
         "how its own rows moved; `unlabel bench request-privacy` tries the others.": not silent,

@@ -22,9 +22,6 @@ from unlabel.terms import GUARANTEE_MEANS, depth_means
 if TYPE_CHECKING:
     from unlabel.audit import Finding, Verdict
 
-NOT_SHOWN = (
-    "This is probable and not shown: no retrained model was there to compare with (--retrained 2)."
-)
 #: What decides first among findings of one measure, and how each is shown.
 STYLES = {"fail": "bold red", "warn": "yellow", "pass": "green", "unknown": "dim"}
 
@@ -136,20 +133,13 @@ def headline(verdict: Verdict) -> Text:
         f" ('{verdict.demanded}' is demanded and ",
         how,
         f"): {depth_means(verdict.depth, verdict.guarantee, people=bool(verdict.people))}.",
-        f" {NOT_SHOWN}" if _is_probable(verdict) else "",
     )
-
-
-def _is_probable(verdict: Verdict) -> bool:
-    from unlabel.report.wording import is_probable
-
-    return not verdict.facts.construction and is_probable(verdict.depth, verdict.measures)
 
 
 def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, str]:
     """Return one ruling and one sentence for all findings of a measure.
 
-    The first finding is of all parties together, the others of each party alone.
+    The last are of each party, or each layer of the top, alone; one before is of all together.
     """
     from unlabel.audit.gate import NO_RETRAINED
 
@@ -157,9 +147,10 @@ def together(findings: Sequence[Finding], parties: Sequence[str]) -> tuple[str, 
     decisive = [f.sentence for f in findings if f.ruling == ruling]
     sentence = decisive[0] if parties else " ".join(decisive)
     # Why is said once, below the table.
-    sentence = sentence.replace(f": {NO_RETRAINED}", "")
-    alone = [f"{p} {f.ruling}" for p, f in zip(parties, findings[1:], strict=False)]
-    if any(f.ruling != "unknown" for f in findings) and alone:
+    sentence = sentence.replace(f", {NO_RETRAINED}", "")
+    each_alone = findings[len(findings) - len(parties) :]
+    alone = [f"{p} {f.ruling}" for p, f in zip(parties, each_alone, strict=False)]
+    if any(f.ruling != "unknown" for f in findings) and len(findings) > 1 and alone:
         sentence += f" Each alone: {', '.join(alone)}."
     return ruling, sentence
 

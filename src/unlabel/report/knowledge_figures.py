@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from unlabel.audit.figures import Measurement
-from unlabel.audit.verdict import MODELS, Verdict
+from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
 from unlabel.report.charts import Mark, Row
 from unlabel.report.section import COMPARED, Section, Table, model_signs, named
 from unlabel.report.wording import MEASURE_NAMES, MODEL_NAMES, interval, places_of
 
+NO_EVIDENCE = (
+    "An attack on membership that succeeds as often as on models without the label is no evidence "
+    "by itself: the old model with its answer hidden and its scores stretched can match them. So "
+    "its figure is to be read with the distance from answers without the label and with the "
+    "indecision about its samples."
+)
 #: Names of the ticks of an axis that not all measures read as a share.
 UNITS = ("0", "0.25", "0.5", "0.75", "1")
 
@@ -60,11 +66,14 @@ def scores(verdict: Verdict) -> Section:
 def residue(verdict: Verdict) -> Section:
     """Show every measure for all models, depth by depth."""
     heading = "What is left of it"
-    explanation = (
+    explanation: tuple[str, ...] = (
         "Every measure for the model before and after, for one that merely hides the answer, and "
-        "for one that was trained again. The aim is the last of these, not zero: a model that "
-        "never learnt a label still tells it apart now and then.",
+        "for models without the label: trained again, or the top alone fitted anew to the same "
+        "embeddings. The aim is the figure of these, not zero: a model that never learnt a label "
+        "still tells it apart now and then.",
     )
+    if "divergence" in verdict.measures:
+        explanation += (NO_EVIDENCE,)
     known = {
         name: measurement
         for name, measurement in verdict.measures.items()
@@ -73,7 +82,7 @@ def residue(verdict: Verdict) -> Section:
     measures = {name: known[name] for name in (*MEASURE_NAMES, *known) if name in known}
     if not measures:
         return Section("residue", heading, explanation, missing="Nothing was measured.")
-    models = [m for m in MODELS if any(m in each.values for each in measures.values())]
+    models = [m for m in MODEL_NAMES if any(m in each.values for each in measures.values())]
     pictures = []
     named_places = places_of(verdict)
     for depth in (None, *named_places):
@@ -92,8 +101,10 @@ def residue(verdict: Verdict) -> Section:
     lines = []
     for name, each in measures.items():
         figures = (interval(each.values.get(m), each.unit) for m in models)
-        lines.append((MEASURE_NAMES.get(name, name), *figures))
-    table = Table(("Measure", *(MODEL_NAMES[m] for m in models)), tuple(lines))
+        about = f"{each.about[:1].upper()}{each.about[1:]}."
+        lines.append((MEASURE_NAMES.get(name, name), about, *figures))
+    head = ("Measure", "What it says", *(MODEL_NAMES[m] for m in models))
+    table = Table(head, tuple(lines))
     return Section("residue", heading, explanation, model_signs(models), tuple(pictures), table)
 
 

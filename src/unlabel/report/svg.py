@@ -29,7 +29,10 @@ def frame(key: str, title: str, about: str, height: float, parts: Iterable[Marku
 
 def glyph(model: str, x: float, y: float, r: float = 4) -> Markup:
     """Return the sign of a model; they differ in shape and filling, not in colour alone."""
-    if model == "retrained":
+    if model == "refitted":
+        corners = f"{x},{y - r - 1} {x + r + 1},{y + r} {x - r - 1},{y + r}"
+        return Markup('<polygon class="mark m-{}" points="{}"/>').format(model, corners)
+    if model in ("retrained", "matched"):
         corners = f"{x},{y - r - 1} {x + r + 1},{y} {x},{y + r + 1} {x - r - 1},{y}"
         return Markup('<polygon class="mark m-{}" points="{}"/>').format(model, corners)
     if model in ("limit", "mask"):

@@ -35,11 +35,11 @@ EARLIER_RULES = (
 NO_FIGURES = (
     f"{ON_TRUST}the figures it follows from stand in the annex, if at all, which takes --annex-key."
 )
-#: By what the words of one depth differ: retrained models, a bottom model of the label holder's.
+#: By what the words of one depth differ: models to compare with, a bottom of the label holder's.
 KINDS_OF_FIGURES = [
-    {"": Measurement("", None, None, "number", {"forgotten": bottom, "retrained": compared})}
+    {"": Measurement("", None, None, "number", {"forgotten": bottom, compared: ModelFigure(0.5)})}
     for bottom in (ModelFigure(None), ModelFigure(None, detail={"parties": (ACTIVE,)}))
-    for compared in (ModelFigure(None), ModelFigure(0.5))
+    for compared in ("original", "retrained", "refitted")
 ]
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from unlabel import terms
+from unlabel import compat, terms
+from unlabel.audit.facts import RULES
 from unlabel.audit.figures import Estimate, Figure, Measurement, Measurements, ModelFigure
 from unlabel.audit.verdict import Verdict
 from unlabel.data import ACTIVE
@@ -25,14 +26,18 @@ MODEL_NAMES = {
     "mask": "Answer hidden only (control)",
     "forgotten": "After",
     "retrained": "Trained again without it",
+    "matched": "Trained again, as briefly",
+    "refitted": "Top fitted anew without it",
 }
 RULINGS = {"pass": "passed", "warn": "doubtful", "fail": "failed", "unknown": "not known"}
 
 ROW_DELETION = (
-    "The label holder's top model is one linear layer, and all other models were left alone. This "
-    "is as good as deleting the label's row of that layer, and no better: all that the other "
-    "models know of the label stays where it is."
+    "The label holder's top model is one linear layer, and all other models were left alone: the "
+    "label's row of that layer was deleted and the others were refitted, {taught}. All that the "
+    "other models know of the label stays where it is."
 )
+#: By what the others were refitted: the labels of retained samples, or the old model on them.
+TAUGHT = ("to what the old model said of other samples", "to the labels that stay")
 PURGED = "Removal of older weights is attested by {party} on {at}; nobody else has checked it."
 NOT_PURGED = (
     "No removal of older weights is attested by {party}: the model from before may still be there."
@@ -57,9 +62,15 @@ MEASURE_NAMES = {
     "forgotten-accuracy": "Answers with the forgotten label",
     "destination": "Spread over other labels",
     "membership": "Attack on membership, simple",
+    "divergence": "Distance from answers without it",
+    "entropy": "Indecision about its samples",
     "likelihood": "Attack on membership, strong",
+    "trace-output": "The label's own output",
+    "echo": "Echo of the old answers",
+    "trace-top": "Trace in the hidden layers",
     "rank": "Ranking by the label's own score",
     "revival": "Revival by editing the outputs",
+    "trace": "Trace in the embeddings",
     "probe-linear": "Linear probe of the embeddings",
     "probe-mlp": "Network probe of the embeddings",
     "probe-nearest": "Neighbour probe of the embeddings",
@@ -120,11 +131,14 @@ def places_of(verdict: Verdict) -> Mapping[str, str]:
 def is_probable(
     depth: str, measures: Measurements | None, exact: Construction | None = None
 ) -> bool:
-    """Return whether a depth below the answers rests on no comparison with retrained models."""
-    if exact is not None:
+    """Return whether a depth below the answers rests on no comparison with models without it."""
+    if exact is not None or depth not in ("top", "bottoms"):
         return False
-    compared = any(m.value("retrained") is not None for m in (measures or {}).values())
-    return depth in ("top", "bottoms") and not compared
+    return not (_compared(measures, "refitted") or _compared(measures, "retrained"))
+
+
+def _compared(measures: Measurements | None, model: str) -> bool:
+    return any(m.value(model) is not None for m in (measures or {}).values())
 
 
 def headline(depth: str, measures: Measurements | None, exact: Construction | None = None) -> str:
@@ -166,9 +180,10 @@ def meaning(depth: str, measures: Measurements | None, exact: Construction | Non
         return terms.EXACT_MEANING[exact.restart] if exact.holds else terms.EXACT_FAILED_MEANING
     if is_of_people(measures):
         return people_words.MEANINGS[depth]
-    compared = any(m.value("retrained") is not None for m in (measures or {}).values())
-    if compared or depth not in terms.UNCOMPARED:
+    if _compared(measures, "refitted") and depth in ("top", "bottoms"):
         return terms.MEANINGS[depth]
+    if _compared(measures, "retrained") or depth not in terms.UNCOMPARED:
+        return compat.MEANINGS.get(depth, terms.MEANINGS[depth])
     why = terms.NOT_AT_HAND if measures is None else terms.NOT_COMPARED
     return f"{terms.UNCOMPARED[depth]} {why}"
 
@@ -192,7 +207,10 @@ def row_deletion(verdict: Verdict) -> str:
     linear, silent = verdict.facts.top == "linear", not with_noise(verdict)
     if verdict.facts.construction:
         return ""
-    return ROW_DELETION if verdict.visibility == "hidden" and linear and silent else ""
+    if not (verdict.visibility == "hidden" and linear and silent):
+        return ""
+    by_labels = verdict.settings.get("samples") == "all" and verdict.facts.rules == RULES
+    return ROW_DELETION.format(taught=TAUGHT[by_labels])
 
 
 def purges(times: Mapping[str, str | None]) -> list[str]:
