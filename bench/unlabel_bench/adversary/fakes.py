@@ -231,7 +231,8 @@ def _invertible(scene: Scene) -> Observation:
     """Multiply every party's embeddings by a random matrix."""
 
     def change(party: str, values: Tensor) -> Tensor:
-        return values @ draw(values[:1].expand(values.shape[1], -1), len(party))
+        width = values.shape[1]
+        return values @ draw(values[:1].expand(width, -1), len(party)) / width**0.5
 
     return scene.mapped(change)
 
