@@ -137,8 +137,10 @@ class Cast:
         for name, fake in FAKES.items():
             yield Case(name, 0, fake.depth, fake.make(scene), retrained[:BESIDE])
 
-    def judged(self, case: Case, original: Observation) -> dict[str, Measurement]:
-        """Return the figures that the gate judges by."""
+    def judged(
+        self, case: Case, original: Observation, names: Sequence[str]
+    ) -> dict[str, Measurement]:
+        """Return some of the figures that the gate judges by."""
         label = (self.label,)
         tops = refitted(self.federation.config.train, self.federation.active.top, case.seen, label)
         models: Models = {
@@ -148,7 +150,7 @@ class Cast:
             "retrained": case.beside,
             "refitted": tops,
         }
-        return compare(models, label, measures={name: MEASURES.get(name)() for name in JUDGED})
+        return compare(models, label, measures={name: MEASURES.get(name)() for name in names})
 
 
 def compact(measured: Measurement) -> Result:
@@ -177,11 +179,12 @@ def measure(settings: AdversarySettings, say: Say) -> Result:
             done = records.find(scene=name, label=label, models=settings.models, kind="end")
             if done is None and label < count and time.monotonic() < ends:
                 _play(recipe, name, label, settings.models, records, say)
-        lines += [
-            line
+        last = {
+            (line["label"], line["kind"], line["number"]): line
             for line in records.of_recipe()
             if line["scene"] == name and line["models"] == settings.models and "values" in line
-        ]
+        }
+        lines += last.values()
     return summary(lines)
 
 
@@ -191,10 +194,13 @@ def _play(recipe: Recipe, name: str, label: int, models: int, records: Records, 
     original = cast.trained(0, cast.federation.holdings.rows)
     for case in cast.cases(original):
         known = {**key, "kind": case.kind, "number": case.number, "depth": case.depth}
-        if records.find(**known) is None:
-            measured = cast.judged(case, original)
+        line = records.find(**known) or {"values": {}}
+        missing = [each for each in JUDGED if each not in line["values"]]
+        if missing:
+            measured = cast.judged(case, original, missing)
             values = {each: compact(figures) for each, figures in measured.items()}
-            records.add(**known, values=values, where=place_of(recipe, "cpu"))
+            where = place_of(recipe, "cpu")
+            records.add(**known, values={**line["values"], **values}, where=where)
             say(f"{name}, label {label}: {case.kind} {case.number}")
     records.add(**key, kind="end")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import mean, variance
 from typing import Any
@@ -69,24 +69,36 @@ def _spread(name: str, groups: Sequence[Sequence[float]]) -> Spread:
     logs = [math.log(max(each, 1e-6 * deviation**2, 1e-12)) for each in squares]
     excess = variance(logs) - mean(2 / len(group) for group in groups) if len(logs) > 1 else 0.0
     freedom = min(FREEDOM[1], max(FREEDOM[0], 2 / excess if excess > 0 else math.inf))
-    return replace(RECORDED[name], deviation=float(f"{deviation:.3g}"), freedom=round(freedom, 1))
+    known = {"deviation": float(f"{deviation:.3g}"), "freedom": round(freedom, 1), "reach": 1.0}
+    return replace(RECORDED[name], **known)
 
 
-def furthest(line: Result, spreads: dict[str, Spread]) -> float:
-    """Return the largest distance of an honest model's figures on a side that counts."""
-    most = 0.0
-    measures = measurements_from_json(line["values"])
-    for name, rule, now, references in distances(measures, HONEST[line["kind"]]):
-        away = spreads[name].away(now, references)
-        most = max(most, away if rule.above else 0.0, -away if rule.below else 0.0)
-    return most
+def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[str, Spread]:
+    """Return spreads whose reach all but so few models keep within that few are refused by any.
+
+    A model is as far as its furthest figure of a measure, on the sides that count. Of all models 5
+    in 100 may be refused, and all measures have an equal part in that: the reach is the quantile.
+    """
+    far: dict[str, list[float]] = defaultdict(list)
+    for line in lines:
+        measures = measurements_from_json(line["values"])
+        most: dict[str, float] = defaultdict(float)
+        for name, rule, now, references in distances(measures, HONEST[line["kind"]]):
+            away = spreads[name].away(now, references)
+            sides = (away if rule.above else 0.0, -away if rule.below else 0.0)
+            most[name] = max(most[name], *sides)
+        for name, each in most.items():
+            far[name].append(each)
+    return {
+        name: replace(spread, reach=_quantile(far[name], 1 - REFUSED / len(spreads)))
+        for name, spread in spreads.items()
+    }
 
 
-def limit_of(lines: Sequence[Result], spreads: dict[str, Spread]) -> float:
-    """Return the distance within which all but 5 of 100 honest models lie with all figures."""
-    far = sorted(furthest(line, spreads) for line in lines)
-    place = min(len(far) - 1, math.ceil((1 - REFUSED) * (len(far) + 1)) - 1)
-    return math.ceil(10 * far[place]) / 10
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Return the value that a share of the values do not exceed, rounded up to a tenth."""
+    place = min(len(values), math.ceil(share * (len(values) + 1))) - 1
+    return math.ceil(10 * sorted(values)[place]) / 10
 
 
 def found(line: Result, limits: AuditSettings) -> str:
@@ -97,8 +109,7 @@ def found(line: Result, limits: AuditSettings) -> str:
 def summary(lines: Sequence[Result]) -> Result:
     """Return units and limit by the labels of even numbers, and errors of all, by kind."""
     learnt = [line for line in lines if line["kind"] in HONEST and not is_held_out(line)]
-    spreads = calibrated(learnt)
-    limit = limit_of(learnt, spreads) if learnt else None
+    spreads = with_reach(learnt, calibrated(learnt))
     limits = AuditSettings(demand="none")
     kinds: dict[str, dict[str, Any]] = {}
     for line in lines:
@@ -121,15 +132,13 @@ def summary(lines: Sequence[Result]) -> Result:
             "honest models refused": _rate(kinds, list(HONEST)),
             "fakes found too deep": _rate(kinds, list(FAKES)),
         },
-        "spreads": {
-            n: {"deviation": s.deviation, "freedom": s.freedom} for n, s in spreads.items()
-        },
-        "limit": limit,
-        "applied": {
-            "spreads": {n: [s.deviation, s.freedom] for n, s in RECORDED.items()},
-            "limit": limits.spreads,
-        },
+        "spreads": {name: _plain(spread) for name, spread in spreads.items()},
+        "applied": {name: _plain(spread) for name, spread in RECORDED.items()},
     }
+
+
+def _plain(spread: Spread) -> dict[str, float]:
+    return {name: getattr(spread, name) for name in ("deviation", "freedom", "reach")}
 
 
 def _rate(kinds: dict[str, dict[str, Any]], names: Sequence[str]) -> Result:
@@ -169,7 +178,7 @@ def page(result: Result) -> str:
         for what, rate in result["errors"].items()
     ]
     units = [
-        [name, f"{each['deviation']:g}", f"{each['freedom']:g}"]
+        [name, *(f"{value:g}" for value in each.values())]
         for name, each in result["spreads"].items()
     ]
     return markdown.page(
@@ -181,8 +190,8 @@ def page(result: Result) -> str:
         "## By kind",
         markdown.table(table(result)),
         "## Units",
-        f"Limit: {result['limit']} spreads (applied: {result['applied']['limit']}).",
-        markdown.table([["measure", "deviation", "freedom"], *units]),
+        "One spread is `reach` deviations; `src/unlabel/audit/spread.py` has these figures.",
+        markdown.table([["measure", "deviation", "freedom", "reach"], *units]),
     )
 
 

@@ -97,6 +97,7 @@ RULES = {
         "The old direction of the label can be read off the embeddings of {}",
         _SHORT,
         "they still give it",
+        "less than features alone give, which tells it too",
     ),
     **{
         name: Rule("bottoms", _PROBE.format("{}", kind), _SHORT, "more than they should",
@@ -246,7 +247,7 @@ def _sentence(what: str, now: float, references: Sequence[float], away: float) -
     ends = dict.fromkeys(_number(end) for end in (min(references), max(references)))
     side = "above" if away > 0 else "below"
     span = " to ".join(ends)
-    return f"{what}: {_number(now)}, references {span} ({abs(away):.1f} spreads {side})"
+    return f"{what}: {_number(now)}, references {span} ({abs(away):.2f} spreads {side})"
 
 
 def _number(value: float) -> str:

@@ -77,34 +77,47 @@ def _whitening(train: Tensor) -> tuple[Tensor, Tensor]:
     return mean, directions[:, kept] / variances[kept].sqrt() / size[:, None]
 
 
-def ridge(x: Tensor, y: Tensor) -> Tensor:
-    """Return W = argmin |X W - Y|^2 + ridge n |W|^2 of whitened rows X, and Y about its mean."""
+def standardised(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+    """Return (x - mean) / std of training rows and others; columns that never differ are 0."""
+    exact = train.double()
+    mean, std = exact.mean(0), exact.std(0)
+    scale = torch.where(std > 0, 1 / std, 0.0)
+    return tuple((x.double() - mean) * scale for x in (train, *others))
+
+
+def ridge(x: Tensor, y: Tensor, strength: float = RIDGE) -> Tensor:
+    """Return W = argmin |X W - Y|^2 + strength n |W|^2 of rows X, both about their means."""
     gram = x.T @ x
-    gram.diagonal().add_(RIDGE * len(x))
+    gram.diagonal().add_(strength * len(x))
     weights: Tensor = torch.linalg.solve(gram, x.T @ y)
     return weights
 
 
-def label_direction(train: Tensor, labels: Tensor, wanted: Sequence[int]) -> Tensor:
+def label_direction(
+    train: Tensor, labels: Tensor, wanted: Sequence[int], strength: float = RIDGE
+) -> Tensor:
     """Return weights [d, labels] that tell rows of each wanted label from all others, by ridge."""
     is_one = torch.stack([labels == label for label in wanted], 1).double()
-    return ridge(train, is_one - is_one.mean(0))
+    return ridge(train, is_one - is_one.mean(0), strength)
 
 
-def explained(old: Sequence[Tensor], new: Sequence[Tensor]) -> float:
+def explained(old: Sequence[Tensor], new: Sequence[Tensor], ridges: Sequence[float]) -> float:
     """Return how much of values can be read off a layer: R^2 on test rows, the mean over columns.
 
-    old  values of training rows and of test rows, [n, columns] each
-    new  the layer's whitened training rows and test rows, [n, d] each
+    old     values of training rows and of test rows, [n, columns] each
+    new     the layer's training rows and test rows, [n, d] each, every column about its mean
+    ridges  strengths that are tried, in units of the number of rows; the best counts
 
     R^2 = 1 - |t - t'|^2 / |t - mean t|^2, with t' = X W + mean by the ridge of the training rows.
     It is at least 0.
     """
     mean = old[0].mean(0)
-    told = new[1] @ ridge(new[0], old[0] - mean) + mean
-    left = (old[1] - told).square().sum(0)
     whole = (old[1] - old[1].mean(0)).square().sum(0).clamp_min(torch.finfo(torch.float64).tiny)
-    return float((1 - left / whole).clamp_min(0).mean())
+    shares = [
+        1 - (old[1] - new[1] @ ridge(new[0], old[0] - mean, each) - mean).square().sum(0) / whole
+        for each in ridges
+    ]
+    return float(torch.stack(shares).max(0).values.clamp_min(0).mean())
 
 
 @torch.no_grad()

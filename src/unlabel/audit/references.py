@@ -44,7 +44,7 @@ from unlabel.train.top_refit import refit_recipe, refit_top
 #: How references are seeded; those of another rule are not used again.
 SEEDS = "seeds of their own"
 #: Tops that are refitted.
-TOPS = 5
+TOPS = 7
 
 
 @dataclass(frozen=True)

@@ -30,40 +30,44 @@ def explained(share: float) -> float:
 class Spread:
     """How figures of models that were trained alike spread, on a scale on which all spread alike.
 
-    deviation  standard deviation from the mean of their group, over all recorded groups
+    deviation  standard deviation from their references, over all recorded groups
     freedom    how many models' worth of evidence that is, beside the references at hand
+    reach      how many deviations recorded models lay from their references, at most: one spread
     scale      brings a figure to that scale
     """
 
     deviation: float
     freedom: float
+    reach: float
     scale: Callable[[float], float] = float
 
     def away(self, value: float, references: Sequence[float]) -> float:
-        """Return (x - m) / (s sqrt(1 + 1/n)): how many spreads a value lies above references.
+        """Return (x - m) / (c s sqrt(1 + 1/n)): how many spreads a value lies above references.
 
-        m is the mean of the n references, and with the recorded deviation s0 of freedom v
+        m is the mean of the n references, c the reach, and with the recorded deviation s0 of
+        freedom v
 
             s^2 = (v s0^2 + sum (r - m)^2) / (v + n - 1).
         """
         known = [self.scale(each) for each in references]
         middle, count = mean(known), len(known)
         squares = sum((each - middle) ** 2 for each in known)
-        s = math.sqrt((self.freedom * self.deviation**2 + squares) / (self.freedom + count - 1))
-        return (self.scale(value) - middle) / (s * math.sqrt(1 + 1 / count))
+        deviation = math.sqrt(
+            (self.freedom * self.deviation**2 + squares) / (self.freedom + count - 1)
+        )
+        unit = self.reach * deviation * math.sqrt(1 + 1 / count)
+        return (self.scale(value) - middle) / unit
 
 
 #: By measure, as `unlabel bench adversary` recorded them over retrained models.
 RECORDED = {
-    "membership": Spread(0.10, 4.0, angle),
-    "echo": Spread(0.20, 4.0),
-    "trace-output": Spread(0.5, 4.0, explained),
-    "trace-top": Spread(0.15, 4.0, explained),
-    "trace": Spread(0.15, 4.0, explained),
-    "probe-linear": Spread(0.06, 4.0, angle),
-    "probe-mlp": Spread(0.06, 4.0, angle),
-    "probe-nearest": Spread(0.06, 4.0, angle),
-    "relearning": Spread(0.3, 4.0, math.log),
+    "membership": Spread(0.109, 4.8, 3.0, angle),
+    "trace-output": Spread(0.123, 2.0, 9.0, explained),
+    "echo": Spread(0.101, 10.8, 3.0),
+    "trace-top": Spread(0.0822, 4.0, 3.0, explained),
+    "trace": Spread(0.146, 30.0, 3.0, explained),
+    "probe-linear": Spread(0.0532, 2.0, 3.0, angle),
+    "probe-mlp": Spread(0.0607, 3.3, 3.0, angle),
+    "probe-nearest": Spread(0.0549, 2.0, 3.0, angle),
+    "relearning": Spread(0.338, 2.0, 3.0, math.log),
 }
-#: Spreads within which 95 of 100 recorded models without the label lie with all their figures.
-WITHIN = 4.0

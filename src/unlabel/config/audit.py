@@ -17,14 +17,14 @@ class AuditSettings:
     retained    accuracy on the other labels that may be lost, against retrained models or, where
                 there are none, the original with its output hidden; up to twice of it is a warning
     forgotten   share of the label's test rows that may still be called by it; twice as above
-    spreads     how far every other figure may lie from those of models without the label, in units
-                of how these differ; of 100 models that never had the label 95 lie within
+    spreads     how far every other figure may lie from those of models without the label; one
+                spread is how far recorded models that never had it lay from others like them
     """
 
     demand: Depth | Literal["none"] = "top"
     retained: float = 0.02
     forgotten: float = 0.02
-    spreads: float = 4.0
+    spreads: float = 1.0
 
     def __post_init__(self) -> None:
         one_of("demand", self.demand, ("none", *DEPTHS))

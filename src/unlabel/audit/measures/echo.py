@@ -18,13 +18,18 @@ ROWS = 10_000
 
 
 def retained_scores(observed: Observation, labels: Sequence[int]) -> Tensor:
-    """Return the scores of the labels that stay, about their mean, on all rows of the others."""
+    """Return scores of the labels that stay on all rows of the others: [rows, labels].
+
+    Each row counts from its median, so that a change of one output moves no other, and each column
+    from its mean.
+    """
     stay = [n for n in range(len(observed.names)) if n not in labels]
     rows = [
         part.of(labels).scores[:ROWS, stay].double() for part in (observed.train, observed.test)
     ]
     scores = torch.cat(rows)
-    return scores - scores.mean(1, keepdim=True)
+    scores = scores - scores.median(1, keepdim=True).values
+    return scores - scores.mean(0)
 
 
 @MEASURES.register("echo")
@@ -32,14 +37,15 @@ def retained_scores(observed: Observation, labels: Sequence[int]) -> Tensor:
 class Echo(Comparison):
     """Share of the old model in the answers about the label's rows, beside models without it.
 
-    With Z the scores of the labels that stay, each row about its mean, on the rows of the forgotten
-    labels; O the original's, T the mean of the tops refitted without the label to the same
-    embeddings (of a refitted top, of all others):
+    With z the scores of a label that stays (`retained_scores`), on the rows of the forgotten ones;
+    o the original's, t the mean of the tops refitted without the label to the same embeddings (of a
+    refitted top, of all others):
 
-        Z = a O + b T + rest by least squares;   value = a |O| / (|a| |O| + |b| |T|).
+        z = a o + b t + rest by least squares;   value = a |o| / (|a| |o| + |b| |t|),
 
-    1 for the original with its output hidden, overwritten or scaled, and noise does not change
-    that; near 0 for a top that only the other labels taught.
+    the median over the labels that stay. 1 for the original with its output hidden, overwritten,
+    moved to another or scaled, and noise changes that little; near 0 for a top that only the other
+    labels taught.
     """
 
     about: ClassVar[str] = "share of the old model in the answers about the label's rows"
@@ -57,8 +63,15 @@ class Echo(Comparison):
         if old.numel() == 0 or old.shape[1] < 2:
             return Figure(None, note="It needs rows of the label, and two labels that stay.")
         taught = torch.stack([retained_scores(each, labels) for each in others]).mean(0)
-        parts = torch.stack([old.flatten(), taught.flatten()], 1)
-        now = retained_scores(observed, labels).flatten()
-        shares = torch.linalg.lstsq(parts, now[:, None]).solution[:, 0] * parts.norm(dim=0)
-        whole = shares.abs().sum().clamp_min(torch.finfo(torch.float64).tiny)
-        return Figure(float(shares[0] / whole), detail={"rows": len(old)})
+        now = retained_scores(observed, labels)
+        columns = zip(now.T, old.T, taught.T, strict=True)
+        share = torch.stack([_share(*column) for column in columns]).median()
+        return Figure(float(share), detail={"rows": len(old)})
+
+
+def _share(now: Tensor, old: Tensor, taught: Tensor) -> Tensor:
+    """Return the old model's share in scores, beside that of models without the label."""
+    parts = torch.stack([old, taught], 1)
+    weights = torch.linalg.lstsq(parts, now[:, None]).solution[:, 0] * parts.norm(dim=0)
+    share: Tensor = weights[0] / weights.abs().sum().clamp_min(torch.finfo(torch.float64).tiny)
+    return share

@@ -14,13 +14,22 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from unlabel.audit.layers import explained, hidden_layers, label_direction, whitened
+from unlabel.audit.layers import (
+    RIDGE,
+    explained,
+    hidden_layers,
+    label_direction,
+    standardised,
+    whitened,
+)
 from unlabel.audit.measure import MEASURES, Comparison, Figure, Models
 from unlabel.audit.observation import Observation, ObservedRows
 from unlabel.terms import Depth
 
 #: Rows of either part that are looked at, at most.
 ROWS = 10_000
+#: Ridges that hidden layers are read with.
+RIDGES = (1e-3, 1e-1, 1.0, 10.0)
 NO_ORIGINAL = "The model from before is gone, so there is nothing to look for."
 #: Training rows and test rows of a layer.
 Layer = tuple[Tensor, Tensor]
@@ -28,6 +37,12 @@ Layer = tuple[Tensor, Tensor]
 
 class _Trace(Comparison):
     """What both traces share: which layers there are, and how one is held against its old self."""
+
+    def kept(self, old: Layer, new: Layer, truth: Tensor, labels: Sequence[int]) -> float:
+        """Return R^2 of the old layer's direction of the labels, read off the new layer."""
+        before, after = whitened(*old), whitened(*new)
+        weights = label_direction(before[0], truth, labels)
+        return explained([part @ weights for part in before], after, (RIDGE,))
 
     @abstractmethod
     def layers(self, seen: Observation, labels: Sequence[int]) -> dict[str, Layer]:
@@ -44,7 +59,7 @@ class _Trace(Comparison):
             return Figure(None, note="There are no rows of the forgotten labels to look for.")
         old = self.layers(before, known)
         kept = {
-            name: _kept(old[name], layer, truth, known)
+            name: self.kept(old[name], layer, truth, known)
             for name, layer in self.layers(now, known).items()
             if name in old
         }
@@ -64,13 +79,6 @@ def _some(seen: Observation) -> Observation:
         return part.take(order[:ROWS].sort().values)
 
     return replace(seen, train=thin(seen.train), test=thin(seen.test))
-
-
-def _kept(old: Layer, new: Layer, truth: Tensor, labels: Sequence[int]) -> float:
-    """Return R^2 of the old layer's direction of the labels, read off the new layer."""
-    before, after = whitened(*old), whitened(*new)
-    weights = label_direction(before[0], truth, labels)
-    return explained([part @ weights for part in before], after)
 
 
 @MEASURES.register("trace")
@@ -121,8 +129,11 @@ class OutputTrace(_Trace):
 class TopTrace(_Trace):
     """The same of the hidden layers of the top: what its linear layers read, embeddings apart.
 
-    The value is the largest, and `parties` has each layer in place of a party. Tops refitted to the
-    same embeddings without the label are the aim. A linear top has no hidden layer, and no value.
+    Where a layer is wider than half of the rows, its units are standardised and not whitened: what
+    whitening makes of so few rows is noise. Between two nonlinear layers units can be scaled and
+    change places without being noticed, which standardised units do not feel. The value is the largest, and
+    `parties` has each layer in place of a party. Tops refitted to the same embeddings without the
+    label are the aim. A linear top has no hidden layer, and no value.
     """
 
     about: ClassVar[str] = "the old direction of the label that hidden layers of the top still give"
@@ -136,3 +147,11 @@ class TopTrace(_Trace):
         parts = [list(part.embeddings.values()) for part in (seen.train, seen.test)]
         pairs = zip(*(hidden_layers(seen.top, part) for part in parts), strict=True)
         return {f"layer {number}": pair for number, pair in enumerate(pairs, 1)}
+
+    def kept(self, old: Layer, new: Layer, truth: Tensor, labels: Sequence[int]) -> float:
+        """Return the same; of a wide layer by standardised units, and whichever ridge reads most."""
+        if 2 * new[0].shape[1] <= len(new[0]):
+            return super().kept(old, new, truth, labels)
+        before, after = standardised(*old), standardised(*new)
+        weights = label_direction(before[0], truth, labels, RIDGES[1])
+        return explained([part @ weights for part in before], after, RIDGES)
