@@ -25,6 +25,7 @@ from unlabel_bench.rivals.ulira import confidences, u_lira
 from unlabel.audit import Observation, ObservedRows
 from unlabel.audit.compare import compare
 from unlabel.audit.figures import Figure
+from unlabel.audit.intervals import Array
 from unlabel.audit.measure import MEASURES, Models
 
 LABELS = (GONE,)
@@ -105,6 +106,7 @@ def test_recovery_is_the_balanced_accuracy_of_a_logistic_regression() -> None:
     assert figure.detail["auc"] == pytest.approx(area)
     assert figure.low is not None
     assert figure.high is not None
+    assert figure.value is not None
     assert figure.low <= figure.value <= figure.high
 
 
@@ -134,10 +136,10 @@ def test_alignment_sees_no_rotation_size_or_shift_but_sees_another_map() -> None
     value = linear_cka(x @ torch.diag(torch.tensor([1.0, 2, 4, 8])), x)
     assert value is not None
     assert value < 0.9
-    # Independently: HSIC of centred Gram matrices.
-    centre = np.eye(50) - 1 / 50
-    k, m = (centre @ (v.double() @ v.double().T).numpy() @ centre for v in (x, y))
-    expected = (k * m).sum() / np.sqrt((k * k).sum() * (m * m).sum())
+    # Independently, by columns: |Y'X|^2 / (|X'X| |Y'Y|).
+    a, b = (v.double().numpy() - v.double().numpy().mean(0) for v in (x, y))
+    size = np.linalg.norm
+    expected = size(b.T @ a) ** 2 / (size(a.T @ a) * size(b.T @ b))
     assert linear_cka(x, y) == pytest.approx(expected)
 
 
@@ -249,10 +251,10 @@ def test_the_three_sample_statistic_is_that_of_plain_loops() -> None:
     gaps = [np.linalg.norm(a - b) for i, a in enumerate(every) for b in every[:i]]
     width = 2 * np.sort(gaps)[(len(gaps) - 1) // 2] ** 2
 
-    def k(a: np.ndarray, b: np.ndarray) -> float:  # type: ignore[type-arg]
+    def k(a: Array, b: Array) -> float:
         return float(np.exp(-((a - b) ** 2).sum() / width))
 
-    def mmd(a: np.ndarray, b: np.ndarray) -> float:  # type: ignore[type-arg]
+    def mmd(a: Array, b: Array) -> float:
         pairs = [(i, j) for i in range(12) for j in range(12) if i != j]
         return float(np.mean([k(a[i], a[j]) + k(b[i], b[j]) - 2 * k(a[i], b[j]) for i, j in pairs]))
 
@@ -313,9 +315,9 @@ def test_a_mask_is_no_nearer_to_retrained_models_than_the_original(
 def test_the_likelihood_ratio_worked_by_hand() -> None:
     # Two rows. Target: the first unlearned model, at (0, 3). Shadows: unlearned at 1 and 3, 5 and 7
     # (means 2 and 6, one deviation sqrt 2); retrained at -1, 0, 1 and 2, 3, 4 (0 and 3, deviation
-    # 1): called retrained on both rows. The others in turn are 1 and 5 beside means 1.5 and 5 with
-    # deviation sqrt((4.5 + 8) / 2): and so on; `expected` is by scipy.
-    unlearned, retrained = [[0.0, 3], [1, 5], [3, 7]], [[-1.0, 2], [0, 3], [1, 4]]
+    # 1): called retrained on both rows. All six targets are compared with scipy's densities.
+    unlearned = [[0.0, 3.0], [1.0, 5.0], [3.0, 7.0]]
+    retrained = [[-1.0, 2.0], [0.0, 3.0], [1.0, 4.0]]
     figure = u_lira(unlearned, retrained)
     assert figure.detail["unlearned"][0] == 0.0
     sides = [np.array(side) for side in (unlearned, retrained)]
@@ -335,7 +337,8 @@ def test_the_likelihood_ratio_worked_by_hand() -> None:
 
 def test_models_far_apart_are_told_and_the_same_ones_are_not() -> None:
     random = np.random.default_rng(0)
-    near, far, other = (random.normal(shift, 1, (8, 50)).tolist() for shift in (0, 40, 0))
+    sides = [random.normal(shift, 1, (8, 50)).tolist() for shift in (0, 40, 0)]
+    near, far, other = sides
     assert u_lira(far, near).value == 1.0
     value = u_lira(other, near).value
     assert value is not None

@@ -47,6 +47,7 @@ from unlabel.wire import (
     AccumulateUpdates,
     Attest,
     Commit,
+    CompareLayers,
     Describe,
     Embed,
     Gradients,
@@ -266,7 +267,7 @@ def versions(rng: Random) -> list[bytes]:
         (
             Save(0, rng.choice(numbers)),
             Restore(0, rng.choice(numbers), rng.choice(("", "", "0" * 64))),
-            Restore(0, rng.choice(numbers), rng.choice(("", "", "0" * 64))),
+            CompareLayers(0, rng.choice(numbers), rng.choice(("", "", "0" * 64))),
             RetainVersions(0, tuple(few)),
             RetainVersions(0, tuple(range(-500, 500))),
         )

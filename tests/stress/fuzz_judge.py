@@ -32,6 +32,7 @@ from unlabel.wire import (
     BeginRequest,
     Commit,
     Common,
+    CompareLayers,
     ContrastAlone,
     Describe,
     Description,
@@ -40,6 +41,7 @@ from unlabel.wire import (
     Embeddings,
     Freeze,
     Gradients,
+    LayersCompared,
     Match,
     Matched,
     Message,
@@ -90,6 +92,7 @@ ANSWERS: dict[type[Message], type[Message]] = {
     ContrastAlone: Done,
     Freeze: Saved,
     AttestBase: Attestation,
+    CompareLayers: LayersCompared,
 }
 #: Requests that may change what lies on the party's disk.
 WRITES = Save | RetainVersions | Stage | Commit | Rollback | Purge | Attest

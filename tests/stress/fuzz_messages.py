@@ -33,6 +33,7 @@ from unlabel.wire import (
     Embeddings,
     Freeze,
     Gradients,
+    LayersCompared,
     Match,
     Matched,
     Message,
@@ -265,6 +266,7 @@ def answer(rng: Random) -> Message:
         *(embeddings(rng), StatusReply(0, (1, 2), rng.choice(REQUESTS), text[:64])),
         *(Attestation(0, text, "ab" * 32, text[:128]), Aligned(0, ROWS, text[:64])),
         *(Matched(0, points(rng, 3), points(rng, 2)), Offered(0, points(rng, 2))),
+        LayersCompared(0, torch.tensor([1.0, 0.5])),
     )
     return rng.choice(every)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unlabel.audit.figures import Unit
 from unlabel.audit.intervals import Array, bootstrap
@@ -42,15 +43,18 @@ class ClassMembership(Measure):
     def measure(self, observed: Observation, labels: tuple[int, ...]) -> Figure:
         """Attack every forgotten label."""
         stay = [n for n in range(len(observed.names)) if n not in labels]
-        rankings, groups, strata, neighbours = [], [], [], {}
+        rankings: list[Ranking] = []
+        groups: list[NDArray[np.int64]] = []
+        strata: list[NDArray[np.int64]] = []
+        neighbours = {}
         for label in labels:
             near = _neighbour(observed.train.of([label]), stay)
-            sides = [part.of([label, near]) for part in (observed.train, observed.test)]
-            if any(len(part.labels.unique()) < 2 for part in sides):
+            train, test = (part.of([label, near]) for part in (observed.train, observed.test))
+            if any(len(part.labels.unique()) < 2 for part in (train, test)):
                 continue
             neighbours[observed.names[label]] = observed.names[near]
-            score = _attack(*sides, label, stay)
-            positive = sides[1].labels.numpy() == label
+            score = _attack(train, test, label, stay)
+            positive = test.labels.numpy() == label
             rankings.append(Ranking(score, positive))
             groups.append(np.full(len(positive), len(groups)))
             strata.append(2 * groups[-1] + positive)

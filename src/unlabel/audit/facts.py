@@ -53,6 +53,8 @@ class AuditFacts:
     matched     passes of the retrained models that bottoms were judged by, where these took fewer
                 than the training; 0 where they took as many
     refitted    how many tops were refitted to judge the top by
+    layers      linear CKA of each party's inner layers before and after, in their order, by party:
+                computed by the party itself, where the run asks for it and its policy allows it
     rules       by which findings follow from figures: `RULES`
     construction  evidence that a request is exact (`audit/construction.py`); none for others
     """
@@ -71,6 +73,7 @@ class AuditFacts:
     construction: Mapping[str, Any] = field(default_factory=dict)
     matched: int = 0
     refitted: int = 0
+    layers: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     rules: int = RULES
 
     @classmethod
@@ -91,6 +94,7 @@ class AuditFacts:
             construction=dict(raw.get("construction", {})),
             matched=number(raw.get("matched", 0), "matched"),
             refitted=number(raw.get("refitted", 0), "refitted"),
+            layers={str(p): tuple(map(float, v)) for p, v in raw.get("layers", {}).items()},
             rules=number(raw.get("rules", 1), "rules"),
         )
 
@@ -102,7 +106,7 @@ class AuditFacts:
 
 
 #: What earlier versions did not note; left out where there is none.
-_SINCE_0_8 = ("references", "unchanged", "construction", "matched", "refitted")
+_SINCE_0_8 = ("references", "unchanged", "construction", "matched", "refitted", "layers")
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ def audit(
         own = limits is run.config.audit
         limits = replace(limits, demand=demanded_of_people(limits.demand)) if own else limits
     labels = subject.numbers
-    models = _models(run, case, subject)
+    layers: dict[str, tuple[float, ...]] = {}
+    models = _models(run, case, subject, layers)
     expect_no_better(run, case)  # now, since partners are asked the same of any request
     if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
         raise ForgetError(PURGED, code="purged")
@@ -175,6 +176,7 @@ def audit(
             references=tuple(content for _, content in (*references, *matched)),
             matched=passes if matched else 0,
             refitted=len(tops),
+            layers=layers,
         ),
     )
     # With the active party, since it names the labels.
@@ -185,8 +187,13 @@ def audit(
     return verdict
 
 
-def _models(run: Run, case: Case, subject: Subject) -> dict[str, Observation]:
-    """Observe the models before and after; the same messages whatever the labels are."""
+def _models(
+    run: Run, case: Case, subject: Subject, layers: dict[str, tuple[float, ...]] | None = None
+) -> dict[str, Observation]:
+    """Observe the models before and after; the same messages whatever the labels are.
+
+    layers  is given what parties tell of their inner layers, where the run's settings ask for that
+    """
     active = run.active
     models: dict[str, Observation] = {}
     try:
@@ -194,6 +201,10 @@ def _models(run: Run, case: Case, subject: Subject) -> dict[str, Observation]:
             if version is not None:
                 active.versions.restore(version)
                 models[name] = _observe(active, case, subject)
+        if run.config.audit.layers and case.before is not None and run.config.bottoms != "blind":
+            told = active.versions.compare_layers(case.before)
+            if layers is not None:
+                layers |= told
     finally:
         run.refresh(afresh=True)
         if run.undecided is not None:  # made in this process, and still what it predicts by

@@ -19,12 +19,14 @@ class AuditSettings:
     forgotten   share of the label's test rows that may still be called by it; twice as above
     spreads     how far every other figure may lie from those of models without the label; one
                 spread is how far recorded models that never had it lay from others like them
+    layers      whether every audit asks parties how alike their inner layers are before and after
     """
 
     demand: Depth | Literal["none"] = "top"
     retained: float = 0.02
     forgotten: float = 0.02
     spreads: float = 1.0
+    layers: bool = False
 
     def __post_init__(self) -> None:
         one_of("demand", self.demand, ("none", *DEPTHS))

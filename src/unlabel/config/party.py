@@ -13,7 +13,7 @@ SERVES = (
     *("Describe", "Prepare", "Embed", "Gradients", "Save", "Restore", "RetainVersions"),
     *("AccumulateFisher", "AccumulateUpdates", "SyntheticInputs", "TransformWeights"),
     *("BeginRequest", "Stage", "Commit", "Rollback", "Purge", "Status", "Attest"),
-    *("Match", "Offer", "Common"),
+    *("Match", "Offer", "Common", "CompareLayers"),
     *("BeginLabelFree", "ContrastAlone", "Freeze", "AttestBase"),
 )
 #: What a party serves whose bottom never sees a label, by whether others' gradients may move it.
@@ -43,6 +43,7 @@ class Policy:
     min_common         fewest rows it agrees to share with all others, and fewest ids it matches
     max_new            most ids of new people in one request to match; 0 matches none
     kept_embeddings    whether the label holder may keep the embeddings of all rows
+    layers             whether it tells how alike its inner layers are before and after a request
     """
 
     serves: tuple[str, ...] = SERVES
@@ -55,6 +56,7 @@ class Policy:
     min_common: int = 100
     max_new: int = 10_000
     kept_embeddings: bool = True
+    layers: bool = False
 
     def __post_init__(self) -> None:
         for kind in self.serves:

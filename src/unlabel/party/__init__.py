@@ -1,7 +1,7 @@
 """Who owns what: passive parties (features, bottom), the active party (labels, top)."""
 
 # These register the handlers of messages.
-from unlabel.party import attesting, label_free, serving, shaping, staging  # noqa: F401
+from unlabel.party import attesting, label_free, layers, serving, shaping, staging  # noqa: F401
 from unlabel.party.active import ActiveParty
 from unlabel.party.bottom import Bottom
 from unlabel.party.checkpoint import CheckpointStore

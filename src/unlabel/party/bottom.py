@@ -260,6 +260,13 @@ class Bottom(Learner):
             x[real] = self._scaled().apply(features.batch(rows[real], augment=augment))
         return x
 
+    def inputs(self, rows: Tensor, named: dict[str, Tensor] | None = None) -> Tensor:
+        """Return own rows as the present model reads them, or as that of a kept state does."""
+        if named is None:
+            return self._read(rows, "main", augment=False, step=0)
+        scaling = Scaling(named["scaling/mean"], named["scaling/std"]).to(self.place.device)
+        return scaling.apply(self.tables["main"].batch(rows, augment=False))
+
     def _views(self, rows: Tensor, mode: Mode, step: int) -> Tensor:
         """Return random views of rows, scaled: for a pair two of each, of the party's own drawing.
 

@@ -15,7 +15,17 @@ from unlabel.errors import CheckpointError, WireError
 from unlabel.files import OWNER_ONLY
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger
-from unlabel.wire import Describe, Description, Restore, RetainVersions, Save, Saved, Transport
+from unlabel.wire import (
+    CompareLayers,
+    Describe,
+    Description,
+    LayersCompared,
+    Restore,
+    RetainVersions,
+    Save,
+    Saved,
+    Transport,
+)
 
 if TYPE_CHECKING:
     from unlabel.party.active import ActiveParty
@@ -80,6 +90,20 @@ class Versions:
         active.transport.tell({p: Restore(0, version, digests[p]) for p in active.parties})
         active.monitor.restore(facts)
         return facts
+
+    def compare_layers(self, version: int) -> dict[str, tuple[float, ...]]:
+        """Return how alike each party's inner layers are to those of a version, as it says itself.
+
+        A party whose policy does not allow that is left out.
+        """
+        digests = self.store.facts(version).get("parties", {})
+        asked = {p: CompareLayers(0, version, digests[p]) for p in self._active.parties}
+        answers = self._active.transport.exchange(asked)
+        return {
+            party: tuple(round(value, 3) for value in answer.values.tolist())
+            for party, answer in answers.items()
+            if isinstance(answer, LayersCompared)
+        }
 
     def facts(self, version: int) -> dict[str, Any]:
         """Return what was noted with a version, without going back to it."""

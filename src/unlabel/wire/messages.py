@@ -48,6 +48,8 @@ class TensorField:
 Rows = Annotated[Tensor, TensorField((torch.int64,), 1)]
 #: Embeddings or gradients, [n, width].
 Matrix = Annotated[Tensor, TensorField(FLOATS, 2)]
+#: One figure a layer, [layers].
+Figures = Annotated[Tensor, TensorField((torch.float32,), 1)]
 #: Masked ids, [n, 33]: a compressed point of the curve P-256 each (docs/alignment.md).
 Points = Annotated[Tensor, TensorField((torch.uint8,), 2)]
 
@@ -156,6 +158,14 @@ class Save(Message):
 @dataclass(frozen=True, eq=False)
 class Restore(Message):
     """Ask the party to return to a version it kept: the one of this digest, or any if empty."""
+
+    version: int
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class CompareLayers(Message):
+    """Ask how alike the party's inner layers are to those of a version it kept, of this digest."""
 
     version: int
     digest: str
@@ -341,6 +351,13 @@ class Saved(Message):
     """The state was kept; the digest binds the versions of all parties together."""
 
     digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class LayersCompared(Message):
+    """Linear CKA of each inner layer with its earlier self, on rows that the party chose."""
+
+    values: Figures
 
 
 @dataclass(frozen=True, eq=False)
