@@ -24,7 +24,7 @@ from unlabel.config import AuditSettings
 from unlabel.errors import SettingsError
 from unlabel.terms import DEPTHS
 
-LIMITS = AuditSettings(spreads=4.0)
+LIMITS = AuditSettings(spreads=1.0)
 #: Spreads of these tests: what is recorded may change, and what follows from it may not.
 SPREADS = {
     **dict.fromkeys(("membership", "probe-linear", "probe-mlp", "probe-nearest"), (0.1, angle)),
@@ -38,7 +38,7 @@ BY_PARTY = ("trace", "probe-linear", "probe-mlp", "probe-nearest")
 @pytest.fixture(autouse=True)
 def spreads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge by fixed spreads."""
-    fixed = {name: Spread(s, 4.0, scale) for name, (s, scale) in SPREADS.items()}
+    fixed = {name: Spread(s, 4.0, 4.0, scale) for name, (s, scale) in SPREADS.items()}
     assert set(fixed) == set(RULES) == set(RECORDED)
     monkeypatch.setattr("unlabel.audit.gate.RECORDED", fixed)
 
@@ -124,6 +124,7 @@ def test_a_request_like_models_without_the_label_reaches_the_deepest_level() -> 
         ("echo", 0.90, "answers"),
         ("trace_top", 0.99, "answers"),
         ("trace", 0.99, "top"),
+        ("trace", 0.05, "top"),  # two-sided: less than features give tells it too
         ("probe_linear", 0.97, "top"),
         ("probe_mlp", 0.97, "top"),
         ("probe_nearest", 0.05, "top"),  # two-sided as well
@@ -138,7 +139,7 @@ def test_each_measure_can_stop_a_level(measure: str, value: float, depth: str) -
 
 @pytest.mark.parametrize(
     ("measure", "value"),
-    [("trace_output", 0.0), ("echo", -0.9), ("trace_top", 0.05), ("trace", 0.05)],
+    [("trace_output", 0.0), ("echo", -0.9), ("trace_top", 0.05)],
 )
 def test_a_trace_that_is_smaller_than_anybodys_is_no_fault(measure: str, value: float) -> None:
     assert ruling(judge(measured(**{measure: value}), LIMITS), measure.replace("_", "-")) == "pass"
@@ -159,7 +160,7 @@ def test_a_membership_attack_says_how_sure_answers_are_to_either_side() -> None:
     assert above.endswith("spreads above): answers about them are surer than they should be.")
     assert "spreads below): answers about them are less sure than they should be" in below
     for sentence in (above, below):
-        assert sentence.startswith("A membership attack calls forgotten training rows members: 0.")
+        assert sentence.startswith("Share of forgotten training rows that a membership attack")
         assert "references 0.26 to 0.34" in sentence
         assert "show the label" not in sentence
 
@@ -171,7 +172,7 @@ def test_how_far_is_far_follows_from_how_references_differ() -> None:
     change(figures, "echo", refitted=values([-0.3, 0.1, 0.5]))
     change(figures, "echo", original=values(2.0))
     assert ruling(judge(figures, LIMITS), "echo") == "pass"
-    assert ruling(judge(figures, replace(LIMITS, spreads=0.5)), "echo") == "fail"
+    assert ruling(judge(figures, replace(LIMITS, spreads=0.1)), "echo") == "fail"
 
 
 def test_a_party_whose_model_is_the_same_stops_the_deepest_level_alone() -> None:
@@ -198,9 +199,15 @@ def test_where_the_original_itself_would_pass_nothing_follows() -> None:
         "not judged, on these data the original itself would pass."
     )
     assert depth_of(findings) == "bottoms"  # the others of its depth do not
-    change(figures, "trace-output", original=values(0.1))
+
+
+def test_an_output_that_is_gone_is_not_enough_where_nothing_else_of_the_top_is_known() -> None:
+    figures = measured()
+    change(figures, "echo", original=values(0.3))
     change(figures, "trace-top", original=values(0.7, {"layer 1": [0.7]}))
-    assert depth_of(judge(figures, LIMITS)) == "answers"
+    findings = judge(figures, LIMITS)
+    assert ruling(findings, "trace-output") == "pass"
+    assert depth_of(findings) == "answers"
 
 
 def test_bottoms_are_judged_by_models_that_trained_as_briefly_where_there_are_any() -> None:
@@ -292,7 +299,7 @@ def test_every_hidden_layer_of_the_top_is_judged_by_itself() -> None:
     change(figures, "trace-top", forgotten=values(0.99, layers), refitted=tops, original=before)
     findings = [f for f in judge(figures, LIMITS) if f.measure == "trace-top"]
     assert [finding.ruling for finding in findings] == ["pass", "fail"]
-    assert "read off hidden layer 2 of the top" in findings[1].sentence
+    assert "What hidden layer 2 of the top gives" in findings[1].sentence
 
 
 @given(st.lists(st.sampled_from(["pass", "warn", "fail", "unknown"]), min_size=3, max_size=3))

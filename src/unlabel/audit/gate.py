@@ -13,7 +13,8 @@ bottoms are judged beside models retrained with as many. Without references a fi
 
 A depth holds where none of its findings fails, nor any of a shallower depth, and each of these has
 a finding that is known. One that is unknown decides nothing by itself: for want of references, or
-because on these data the original itself would pass.
+because on these data the original itself would pass. That the label's own output is gone is not
+enough for the top: an output that was overwritten passes that, and the rest is as it was.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ NOT_MEASURED = Measurement("", None, None, "number", {})
 NO_RETRAINED = "there is no retrained model to compare with (`--retrained 3` trains some)"
 NO_TOPS = "there is no top refitted without the label to compare with"
 UNCHANGED = "The model of party '{}' is the same as before the request."
+#: Measures that can stop a depth, and not carry it alone.
+NOT_ENOUGH = ("trace-output",)
 WOULD_PASS = "not judged, on these data the original itself would pass"
 
 
@@ -62,45 +65,45 @@ class Rule:
 
 
 _SHORT = ("matched", "retrained")
-_PROBE = "The embeddings of {} give the label to a {} with one labelled row a class"
+_PROBE = "What a {} with one labelled row a class finds of it in the embeddings of {}"
 RULES = {
     "membership": Rule(
         "answers",
-        "A membership attack calls forgotten training rows members",
+        "Share of forgotten training rows that a membership attack calls members",
         ("retrained",),
         "answers about them are surer than they should be",
         "answers about them are less sure than they should be, which tells them too",
     ),
     "trace-output": Rule(
         "top",
-        "The label's own output gives the old one",
+        "What the label's own output gives of the old one",
         ("refitted",),
         "the output is still there",
         missing=NO_TOPS,
     ),
     "echo": Rule(
         "top",
-        "Answers about the label's rows follow the old model",
+        "Share of the old model in the answers about the label's rows",
         ("refitted",),
         "the outputs that stay were not taught anew",
         missing=NO_TOPS,
     ),
     "trace-top": Rule(
         "top",
-        "The old direction of the label can be read off {} of the top",
+        "What {} of the top gives of the old direction of the label",
         ("refitted",),
         "the layer still knows it",
         missing=NO_TOPS,
     ),
     "trace": Rule(
         "bottoms",
-        "The old direction of the label can be read off the embeddings of {}",
+        "What the embeddings of {} give of the old direction of the label",
         _SHORT,
         "they still give it",
         "less than features alone give, which tells it too",
     ),
     **{
-        name: Rule("bottoms", _PROBE.format("{}", kind), _SHORT, "more than they should",
+        name: Rule("bottoms", _PROBE.format(kind, "{}"), _SHORT, "more than they should",
                    "less than they should, which tells it too")
         for name, kind in (
             ("probe-linear", "linear probe"),
@@ -110,7 +113,7 @@ RULES = {
     },
     "relearning": Rule(
         "bottoms",
-        "On frozen embeddings the label is back after a number of steps",
+        "Steps until the label is back on frozen embeddings",
         _SHORT,
         "",
         "it comes back too easily",
@@ -148,9 +151,9 @@ def depth_of(findings: Sequence[Finding]) -> Depth | Literal["none"]:
     """
     reached: Depth | Literal["none"] = "none"
     for depth in DEPTHS:
-        rulings = [finding.ruling for finding in findings if finding.depth == depth]
-        known = [ruling for ruling in rulings if ruling != "unknown"]
-        if not known or "fail" in known:
+        known = [f for f in findings if f.depth == depth and f.ruling != "unknown"]
+        telling = [f for f in known if f.measure not in NOT_ENOUGH]
+        if not telling or any(f.ruling == "fail" for f in known):
             break
         reached = depth
     return reached
@@ -226,7 +229,9 @@ def _beside(rule: Rule, spread: Spread, figures: Beside, limit: float) -> Judgem
     """Judge a figure by how many spreads it lies from its references."""
     part, now, references = figures.part, figures.now, figures.references
     bottoms = rule.depth == "bottoms"
-    one, every = ("party '{}'", "all parties together") if bottoms else ("hidden {}", "any layer")
+    one, every = (
+        ("party '{}'", "all parties together") if bottoms else ("hidden {}", "a hidden layer")
+    )
     what = rule.what.format(one.format(part) if part else every)
     if now is None:
         note = figures.note or "It was not measured."

@@ -166,7 +166,9 @@ def audit(
         messages=transfers_from_json(conduct.messages),
         unknown=(
             *((unknown_of_people(people),) if measured_people else ()),
-            *unknown_of(conduct, "original" not in models, bool(references)),
+            *unknown_of(
+                conduct, "original" not in models, bool(references), len(run.holdings.labels)
+            ),
         ),
         thresholds=limits,
         facts=replace(

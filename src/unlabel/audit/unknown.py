@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unlabel.audit.gate import NO_RETRAINED
+from unlabel.audit.observation import SAMPLED
 from unlabel.train import Conduct
 
 #: What no audit of an exact request can know.
@@ -18,17 +19,20 @@ OTHER_SEEDS = (
 )
 
 
-def unknown_of(conduct: Conduct, purged: bool, compared: bool) -> list[str]:
+def unknown_of(conduct: Conduct, purged: bool, compared: bool, rows: int) -> list[str]:
     """Return what an audit of a request cannot know.
 
     purged    whether the model from before is gone
     compared  whether there were retrained models
+    rows      of the whole table
     """
     hidden = conduct.visibility == "hidden"
     unrecorded, silent = not conduct.messages, (conduct.privacy or {}).get("information") == 0
     if conduct.guarantee == "exact":
         return [*EXACT_UNKNOWN, *(() if compared else (OTHER_SEEDS,))]
     sentences = {
+        f"What figures of all rows would be: of {rows:,} only {SAMPLED:,} were looked at, drawn "
+        f"without looking at labels; intervals say how far that moves a figure.": rows > SAMPLED,
         f"How far this is from a model that never saw the label: {NO_RETRAINED}.": not compared,
         "What is left of the original's knowledge: it was purged, so there is nothing to look for, "
         "and neither top nor bottoms can be judged.": purged,

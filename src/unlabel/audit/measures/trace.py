@@ -131,9 +131,9 @@ class TopTrace(_Trace):
 
     Where a layer is wider than half of the rows, its units are standardised and not whitened: what
     whitening makes of so few rows is noise. Between two nonlinear layers units can be scaled and
-    change places without being noticed, which standardised units do not feel. The value is the largest, and
-    `parties` has each layer in place of a party. Tops refitted to the same embeddings without the
-    label are the aim. A linear top has no hidden layer, and no value.
+    change places without being noticed, which standardised units do not feel. The value is the
+    largest, and `parties` has each layer in place of a party. Tops refitted to the same embeddings
+    without the label are the aim. A linear top has no hidden layer, and no value.
     """
 
     about: ClassVar[str] = "the old direction of the label that hidden layers of the top still give"
@@ -149,7 +149,7 @@ class TopTrace(_Trace):
         return {f"layer {number}": pair for number, pair in enumerate(pairs, 1)}
 
     def kept(self, old: Layer, new: Layer, truth: Tensor, labels: Sequence[int]) -> float:
-        """Return the same; of a wide layer by standardised units, and whichever ridge reads most."""
+        """Return the same; of a wide layer by standardised units, and the ridge that reads most."""
         if 2 * new[0].shape[1] <= len(new[0]):
             return super().kept(old, new, truth, labels)
         before, after = standardised(*old), standardised(*new)
