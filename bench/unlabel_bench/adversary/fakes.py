@@ -231,8 +231,9 @@ def _invertible(scene: Scene) -> Observation:
     """Multiply every party's embeddings by a random matrix."""
 
     def change(party: str, values: Tensor) -> Tensor:
-        width = values.shape[1]
-        return values @ draw(values[:1].expand(width, -1), len(party)) / width**0.5
+        matrix = draw(values[:1].expand(values.shape[1], -1), len(party))
+        mapped: Tensor = values @ matrix / len(matrix) ** 0.5
+        return mapped
 
     return scene.mapped(change)
 

@@ -69,8 +69,9 @@ def _spread(name: str, groups: Sequence[Sequence[float]]) -> Spread:
     logs = [math.log(max(each, 1e-6 * deviation**2, 1e-12)) for each in squares]
     excess = variance(logs) - mean(2 / len(group) for group in groups) if len(logs) > 1 else 0.0
     freedom = min(FREEDOM[1], max(FREEDOM[0], 2 / excess if excess > 0 else math.inf))
-    known = {"deviation": float(f"{deviation:.3g}"), "freedom": round(freedom, 1), "reach": 1.0}
-    return replace(RECORDED[name], **known)
+    freedom = round(freedom, 1) if math.isfinite(RECORDED[name].freedom) else math.inf
+    spread = RECORDED[name]
+    return replace(spread, deviation=float(f"{deviation:.3g}"), freedom=freedom, reach=1.0)
 
 
 def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[str, Spread]:
@@ -137,8 +138,9 @@ def summary(lines: Sequence[Result]) -> Result:
     }
 
 
-def _plain(spread: Spread) -> dict[str, float]:
-    return {name: getattr(spread, name) for name in ("deviation", "freedom", "reach")}
+def _plain(spread: Spread) -> dict[str, float | None]:
+    free = spread.freedom if math.isfinite(spread.freedom) else None
+    return {"deviation": spread.deviation, "freedom": free, "reach": spread.reach}
 
 
 def _rate(kinds: dict[str, dict[str, Any]], names: Sequence[str]) -> Result:
@@ -178,7 +180,7 @@ def page(result: Result) -> str:
         for what, rate in result["errors"].items()
     ]
     units = [
-        [name, *(f"{value:g}" for value in each.values())]
+        [name, *("-" if value is None else f"{value:g}" for value in each.values())]
         for name, each in result["spreads"].items()
     ]
     return markdown.page(

@@ -24,13 +24,13 @@ TOTAL_SHARE = 1e-2
 RIDGE = 1e-3
 
 
-def whitened(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
+def whitened(train: Tensor, *others: Tensor, least: float = LEAST_VARIANCE) -> tuple[Tensor, ...]:
     """Return (x - mean) V D^(-1/2) of training rows and others, with the covariance V D V'.
 
     Mean and covariance are those of the training rows; directions without variance are left out.
     An invertible map of all rows changes the result by a rotation alone.
     """
-    return _through(_whitening(train), train, *others)
+    return _through(_whitening(train, least), train, *others)
 
 
 def told_apart(
@@ -64,7 +64,7 @@ def _through(map_: tuple[Tensor, Tensor], *rows: Tensor) -> tuple[Tensor, ...]:
     return tuple((x.double() - mean) @ scale for x in rows)
 
 
-def _whitening(train: Tensor) -> tuple[Tensor, Tensor]:
+def _whitening(train: Tensor, least: float = LEAST_VARIANCE) -> tuple[Tensor, Tensor]:
     """Return the mean and V D^(-1/2), found of columns of one size: small ones are no rounding."""
     exact = train.double()
     mean, tiny = exact.mean(0), torch.finfo(torch.float64).tiny
@@ -73,7 +73,7 @@ def _whitening(train: Tensor) -> tuple[Tensor, Tensor]:
     size = torch.where(size > 0, size, 1)
     centred /= size
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(centred))
-    kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(tiny)
+    kept = variances > least * variances[-1].clamp_min(tiny)
     return mean, directions[:, kept] / variances[kept].sqrt() / size[:, None]
 
 

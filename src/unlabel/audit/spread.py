@@ -31,7 +31,8 @@ class Spread:
     """How figures of models that were trained alike spread, on a scale on which all spread alike.
 
     deviation  standard deviation from their references, over all recorded groups
-    freedom    how many models' worth of evidence that is, beside the references at hand
+    freedom    how many models' worth of evidence that is, beside the references at hand; infinite
+               where these say nothing of it
     reach      how many deviations recorded models lay from their references, at most: one spread
     scale      brings a figure to that scale
     """
@@ -52,9 +53,10 @@ class Spread:
         known = [self.scale(each) for each in references]
         middle, count = mean(known), len(known)
         squares = sum((each - middle) ** 2 for each in known)
-        deviation = math.sqrt(
-            (self.freedom * self.deviation**2 + squares) / (self.freedom + count - 1)
-        )
+        deviation = self.deviation
+        if math.isfinite(self.freedom):
+            recorded = self.freedom * deviation**2
+            deviation = math.sqrt((recorded + squares) / (self.freedom + count - 1))
         unit = self.reach * deviation * math.sqrt(1 + 1 / count)
         return (self.scale(value) - middle) / unit
 
@@ -63,7 +65,8 @@ class Spread:
 RECORDED = {
     "membership": Spread(0.109, 4.8, 3.0, angle),
     "trace-output": Spread(0.123, 2.0, 9.0, explained),
-    "echo": Spread(0.101, 10.8, 3.0),
+    # Each refitted top is held against fewer others than the model that is judged.
+    "echo": Spread(0.101, math.inf, 3.0),
     "trace-top": Spread(0.0822, 4.0, 3.0, explained),
     "trace": Spread(0.146, 30.0, 3.0, explained),
     "probe-linear": Spread(0.0532, 2.0, 3.0, angle),
