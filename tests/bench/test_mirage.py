@@ -55,6 +55,8 @@ def test_every_model_is_measured_and_a_second_start_repeats_none(tmp_path: Path)
     again = bench.run(settings, pytest.fail)  # says nothing: there is nothing to do
     assert again["records"] == result["records"]
     assert again["summary"] == result["summary"]
+    with pytest.raises(SettingsError, match="beside 2; name another file"):
+        bench.run(replace(settings, retrained=3), pytest.fail)
 
 
 def test_means_over_seeds_and_the_gap_to_the_mean_retrained_model() -> None:

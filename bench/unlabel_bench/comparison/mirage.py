@@ -166,21 +166,26 @@ def measure(settings: MirageSettings, say: Say) -> Result:
         look=beside.figures,
         ends=end_of(settings.budget),
     )
+    about = {"kind": RETRAINED, "request": trials.request, "method": RETRAINED}
+    known = trials.records.find(**about)
+    if known is not None and known["beside"] != settings.retrained:
+        raise SettingsError(
+            f"Expected records beside {settings.retrained} retrained models but those in "
+            f"'{settings.records}' are beside {known['beside']}; name another file."
+        )
     lines: list[Line | None] = []
     for number in range(settings.retrained):
-        key = {"kind": RETRAINED, "request": trials.request, "method": RETRAINED, "seed": number}
-        # Beside as many others as now: with more of them its figures are other ones.
-        key["beside"] = settings.retrained
+        key = {**about, "seed": number, "beside": settings.retrained}
         line = trials.records.find(**key)
         lines.append(line or trials.records.add(**key, **beside.retrained(number)))
     for seed in range(settings.seeds):
         lines += [trials.original(seed), *(trials.forget(name, seed) for name in names)]
-    known = [line for line in lines if line is not None]
+    whole = [line for line in lines if line is not None]
     return {
         "request": trials.request,
         "methods": list(names),
-        "summary": summarise(known, ("original", RETRAINED, *names)),
-        "records": [{k: v for k, v in x.items() if k != "confidences"} for x in known],
+        "summary": summarise(whole, ("original", RETRAINED, *names)),
+        "records": [{k: v for k, v in x.items() if k != "confidences"} for x in whole],
         "about": settings.about("data", "model", "top", "parties", "epochs", "seeds", "retrained"),
     }
 
