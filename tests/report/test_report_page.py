@@ -223,6 +223,23 @@ def test_every_measure_has_a_name_and_a_sentence_and_every_model_a_name() -> Non
         assert re.search(rf"{words.MEASURE_NAMES[name]}\s+{about}", text), name
 
 
+def test_what_a_spread_is_is_said_where_findings_go_by_it() -> None:
+    full = verdicts.full()
+    said_of = (
+        "One spread is how far such models lay from others like them, as recorded; more than 3 is"
+    )
+    assert said_of in said(full)
+    assert "One spread is" not in said(replace(full, facts=replace(full.facts, rules=1)))
+
+
+def test_a_share_below_zero_is_drawn_at_the_edge_and_stands_in_the_table() -> None:
+    full = verdicts.full()
+    against = verdicts.measure("old", "top", (1.0, 1.0, -0.25, 0.2), unit="number", tops=-0.1)
+    text = page(replace(full, measures={**full.measures, "echo": against}))
+    assert "-0.25" in said(replace(full, measures={**full.measures, "echo": against}))
+    assert text.count("Echo of the old answers") == said(full).count("Echo of the old answers")
+
+
 def test_an_attack_is_said_to_be_no_evidence_by_itself() -> None:
     text = said(verdicts.full())
     assert "is no evidence by itself" in text

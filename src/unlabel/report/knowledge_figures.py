@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unlabel.audit.figures import Measurement
+from unlabel.audit.figures import Estimate, Measurement
 from unlabel.audit.verdict import Verdict
 from unlabel.report import charts
 from unlabel.report.charts import Mark, Row
@@ -90,7 +90,7 @@ def residue(verdict: Verdict) -> Section:
         for name, each in measures.items():
             if each.depth == depth and _within(each):
                 shown = [(m, each.figure(m)) for m in models]
-                marks = [Mark(m, f.value, f.low, f.high) for m, f in shown if f.value is not None]
+                marks = [_mark(m, f.value, f) for m, f in shown if f.value is not None]
                 rows.append(Row(MEASURE_NAMES.get(name, name), tuple(marks)))
         place = named_places[depth] if depth else "Everything else the model knows"
         if rows:
@@ -100,7 +100,12 @@ def residue(verdict: Verdict) -> Section:
             pictures.append((place, charts.dot_rows(key, title, about_it, rows, UNITS)))
     lines = []
     for name, each in measures.items():
-        figures = (interval(each.values.get(m), each.unit) for m in models)
+        figures = (
+            "-"
+            if m == "refitted" and m not in each.values
+            else interval(each.values.get(m), each.unit)
+            for m in models
+        )
         about = f"{each.about[:1].upper()}{each.about[1:]}."
         lines.append((MEASURE_NAMES.get(name, name), about, *figures))
     head = ("Measure", "What it says", *(MODEL_NAMES[m] for m in models))
@@ -146,10 +151,16 @@ def embeddings(verdict: Verdict) -> Section:
 
 
 def _within(measurement: Measurement) -> bool:
-    """Return whether all values of a measure fit an axis from 0 to 1."""
+    """Return whether all values of a measure fit an axis from 0 to 1, shares that oppose at 0."""
     figures = measurement.values.values()
     ends = [end for each in figures for end in (each.value, each.low, each.high)]
-    return measurement.unit != "ratio" and all(0 <= end <= 1 for end in ends if end is not None)
+    return measurement.unit != "ratio" and all(-1 <= end <= 1 for end in ends if end is not None)
+
+
+def _mark(model: str, value: float, figure: Estimate) -> Mark:
+    """Return a model's mark; what is below 0 is drawn at 0, and the table has the number."""
+    ends = (None if end is None else max(0.0, end) for end in (figure.low, figure.high))
+    return Mark(model, max(0.0, value), *ends)
 
 
 def _middle(points: Sequence[Sequence[float]], label: int) -> str:

@@ -29,6 +29,11 @@ MODEL_NAMES = {
     "matched": "Trained again, as briefly",
     "refitted": "Top fitted anew without it",
 }
+SPREADS = (
+    "Every figure but the two accuracies is held against those of models without the label, its "
+    "references. One spread is how far such models lay from others like them, as recorded; more "
+    "than {:g} is too far."
+)
 RULINGS = {"pass": "passed", "warn": "doubtful", "fail": "failed", "unknown": "not known"}
 
 ROW_DELETION = (
@@ -211,6 +216,13 @@ def row_deletion(verdict: Verdict) -> str:
         return ""
     by_labels = verdict.settings.get("samples") == "all" and verdict.facts.rules == RULES
     return ROW_DELETION.format(taught=TAUGHT[by_labels])
+
+
+def spreads(verdict: Verdict) -> str:
+    """Return what a spread is, where findings go by it."""
+    if verdict.facts.rules != RULES or not verdict.labels:
+        return ""
+    return SPREADS.format(verdict.thresholds.spreads)
 
 
 def purges(times: Mapping[str, str | None]) -> list[str]:
