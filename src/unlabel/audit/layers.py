@@ -18,19 +18,25 @@ from unlabel.models.tops import Top
 #: Directions with less of the largest variance than this are rounding, not signal: numbers of
 #: single precision keep what is a millionth as large as the rest, and a top can read it.
 LEAST_VARIANCE = 1e-13
+#: The same in a layer of many units, where rare ones are noise.
+LEAST_OF_UNITS = 1e-9
 #: Share of the whole covariance in that within labels, which few rows may leave without inverse.
 TOTAL_SHARE = 1e-2
 #: Ridge on whitened rows, in units of the number of rows.
 RIDGE = 1e-3
 
 
-def whitened(train: Tensor, *others: Tensor, least: float = LEAST_VARIANCE) -> tuple[Tensor, ...]:
+def whitened(train: Tensor, *others: Tensor, alike: bool = True) -> tuple[Tensor, ...]:
     """Return (x - mean) V D^(-1/2) of training rows and others, with the covariance V D V'.
 
     Mean and covariance are those of the training rows; directions without variance are left out.
     An invertible map of all rows changes the result by a rotation alone.
+
+    alike  whether a column counts as much as any other, however small it is. A unit that hardly
+           ever speaks is then as loud as the rest, which is right for what a party sends, and
+           would be noise in a layer of many units
     """
-    return _through(_whitening(train, least), train, *others)
+    return _through(_whitening(train, alike), train, *others)
 
 
 def told_apart(
@@ -64,15 +70,16 @@ def _through(map_: tuple[Tensor, Tensor], *rows: Tensor) -> tuple[Tensor, ...]:
     return tuple((x.double() - mean) @ scale for x in rows)
 
 
-def _whitening(train: Tensor, least: float = LEAST_VARIANCE) -> tuple[Tensor, Tensor]:
-    """Return the mean and V D^(-1/2), found of columns of one size: small ones are no rounding."""
+def _whitening(train: Tensor, alike: bool = True) -> tuple[Tensor, Tensor]:
+    """Return the mean and V D^(-1/2)."""
     exact = train.double()
     mean, tiny = exact.mean(0), torch.finfo(torch.float64).tiny
     centred = exact - mean
     size = centred.square().mean(0).sqrt()
-    size = torch.where(size > 0, size, 1)
+    size = torch.where(size > 0, size, 1) if alike else torch.ones_like(size)
     centred /= size
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(centred))
+    least = LEAST_VARIANCE if alike else LEAST_OF_UNITS
     kept = variances > least * variances[-1].clamp_min(tiny)
     return mean, directions[:, kept] / variances[kept].sqrt() / size[:, None]
 

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from unlabel.audit.layers import (
-    LEAST_VARIANCE,
     RIDGE,
     explained,
     hidden_layers,
@@ -39,12 +38,12 @@ Layer = tuple[Tensor, Tensor]
 class _Trace(Comparison):
     """What all traces share: which layers there are, and how one is held against its old self."""
 
-    #: Directions with less of the largest variance than this are not looked at.
-    least: ClassVar[float] = LEAST_VARIANCE
+    #: Whether small columns of a layer count as much as large ones.
+    alike: ClassVar[bool] = True
 
     def kept(self, old: Layer, new: Layer, truth: Tensor, labels: Sequence[int]) -> float:
         """Return R^2 of the old layer's direction of the labels, read off the new layer."""
-        before, after = (whitened(*layer, least=self.least) for layer in (old, new))
+        before, after = (whitened(*layer, alike=self.alike) for layer in (old, new))
         weights = label_direction(before[0], truth, labels)
         return explained([part @ weights for part in before], after, (RIDGE,))
 
@@ -141,8 +140,7 @@ class TopTrace(_Trace):
     """
 
     about: ClassVar[str] = "the old direction of the label that hidden layers of the top still give"
-    # A unit that is silent on the training rows would be read as noise on all others.
-    least: ClassVar[float] = 1e-9
+    alike: ClassVar[bool] = False
     depth: ClassVar[Depth | None] = "top"
     of_tops: ClassVar[bool] = True
 
