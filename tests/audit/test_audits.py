@@ -26,6 +26,7 @@ from unlabel.errors import ForgetError
 from unlabel.forget import ForgetSettings
 from unlabel.report.annex import make_auditor_keys
 from unlabel.report.verify_figures import EARLIER_RULES
+from unlabel.train import Training
 from unlabel.wire import LocalTransport, Message
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -74,7 +75,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Tensor]]]
 
     def exchange(self: LocalTransport, requests: dict[str, Message]) -> dict[str, Message]:
         found.extend(
-            (party, torch.as_tensor(message.rows))  # type: ignore[attr-defined]
+            (party, torch.as_tensor(message.rows))
             for party, message in requests.items()
             if hasattr(message, "rows")
         )
@@ -114,15 +115,26 @@ def test_partners_data_is_not_needed_to_judge_the_top(staged: ul.Federation) -> 
         staged.audit(retrained=1)
 
 
-def test_models_trained_as_briefly_are_trained_where_the_request_was_brief(tmp_path: Path) -> None:
-    federation = trained(tmp_path / "run")
-    federation.forget(labels=["boat"], settings=ForgetSettings(method="deep", key=KEY))
+@pytest.mark.parametrize(("epochs", "passes"), [(3, 3), (8, 0)])
+def test_a_brief_request_is_held_against_models_that_trained_as_briefly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, epochs: int, passes: int
+) -> None:
+    federation = trained(tmp_path / "run")  # of eight epochs
+    brief = {"options": {"epochs": epochs}}
+    stage(federation, method="deep", allow_collapse=True, **brief)
+    asked_for: list[int] = []
+    plain = Training.run
+
+    def run(self: Training) -> Any:
+        asked_for.append(self.epochs)
+        return plain(self)
+
+    monkeypatch.setattr(Training, "run", run)
     verdict = federation.audit(retrained=1, demand="none")
-    conduct = federation.undecided.result  # type: ignore[union-attr]
-    assert conduct.visibility == "open"
-    values = verdict.measures["trace"].values
-    assert ("matched" in values) == bool(verdict.facts.matched)
-    assert len(verdict.facts.references) == (2 if verdict.facts.matched else 1)
+    assert verdict.facts.matched == passes
+    assert asked_for == [8, *([passes] if passes else [])]
+    assert len(verdict.facts.references) == len(asked_for)
+    assert ("matched" in verdict.measures["trace"].values) == bool(passes)
 
 
 # --- large tables -----------------------------------------------------------------------------

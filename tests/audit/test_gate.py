@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from unlabel.terms import DEPTHS
 
 LIMITS = AuditSettings(spreads=1.0)
 #: Spreads of these tests: what is recorded may change, and what follows from it may not.
-SPREADS = {
+SPREADS: dict[str, tuple[float, Callable[[float], float]]] = {
     **dict.fromkeys(("membership", "probe-linear", "probe-mlp", "probe-nearest"), (0.1, angle)),
     **dict.fromkeys(("trace", "trace-output", "trace-top"), (0.15, explained)),
     "echo": (0.1, float),

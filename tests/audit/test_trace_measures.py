@@ -31,7 +31,8 @@ def turned(*stretch: float) -> Tensor:
     sides = [torch.randn(SPAN, SPAN, dtype=torch.float64, generator=draw) for _ in range(2)]
     first, second = (torch.linalg.qr(side).Q for side in sides)
     sizes = torch.tensor([*stretch, *[1.0] * (SPAN - len(stretch))], dtype=torch.float64)
-    return first @ torch.diag(sizes) @ second
+    chained: Tensor = first @ torch.diag(sizes) @ second
+    return chained
 
 
 #: Maps by party: of all, of one alone, and such that hide five directions of a party behind one.
@@ -81,7 +82,8 @@ def test_whitened_rows_keep_their_distances_and_rows_told_apart_stay_where_they_
 ) -> None:
     part = knower(rows=200).train
     other = mapped(knower(rows=200), MAPS[name]).train
-    near = [torch.cdist(*2 * whitened(one.joined())) for one in (part, other)]
+    flat = [whitened(one.joined())[0] for one in (part, other)]
+    near = [torch.cdist(rows, rows) for rows in flat]
     torch.testing.assert_close(*near, rtol=0, atol=1e-3)
     apart = [told_apart(one.joined(), one.labels, [GONE])[0] for one in (part, other)]
     torch.testing.assert_close(*apart, rtol=0, atol=1e-3)
@@ -157,8 +159,8 @@ def test_a_label_s_own_output_is_found_where_it_was_hidden_or_scaled_and_not_whe
         return replace(part, scores=scores, logits=scores)
 
     for factor, shift in ((1.0, 0.0), (0.01, -50.0), (-3.0, 2.0), (0.0, -10.0)):
-        sides = (outputs(part, factor, shift) for part in (old.train, old.test))
-        value = beside(OutputTrace(), Observation(*sides, NAMES), old).value
+        train, test = (outputs(part, factor, shift) for part in (old.train, old.test))
+        value = beside(OutputTrace(), Observation(train, test, NAMES), old).value
         assert value == pytest.approx(1.0 if factor else 0.0, abs=1e-5)
     assert beside(OutputTrace(), old.masked([GONE]), old).value == pytest.approx(1.0, abs=1e-5)
     assert beside(OutputTrace(), refitted(old, 0), old).value == 0.0
@@ -194,7 +196,7 @@ def test_a_top_that_keeps_half_of_its_hidden_units_gives_what_least_squares_find
         tuple(one[:-1](part.joined()).detach() for part in (seen.train, seen.test))
         for one in (old, half)
     ]
-    assert kept.value == pytest.approx(by_numpy(sides[0], sides[1], is_gone), abs=1e-5)  # type: ignore[arg-type]
+    assert kept.value == pytest.approx(by_numpy(sides[0], sides[1], is_gone), abs=1e-5)
 
 
 def test_in_a_wide_layer_units_that_change_places_and_size_are_the_same_units() -> None:

@@ -25,7 +25,7 @@ from unlabel.report import page as page_file
 from unlabel.report import wording as words
 from unlabel.report.certificate import statement
 from unlabel.report.page import SECTIONS, page
-from unlabel.terms import DEPTHS, VISIBILITIES
+from unlabel.terms import DEPTHS, VISIBILITIES, Depth
 
 REPORT = Path(page_file.__file__).parent
 SOURCES = sorted([*REPORT.glob("*.py"), REPORT.parent / "terms.py"])
@@ -194,7 +194,7 @@ def test_whether_the_new_model_is_in_use_is_said(state: str) -> None:
 def test_a_comparison_is_claimed_only_where_there_was_one() -> None:
     full = verdicts.full()
     alone = verdicts.only(full.measures, "original", "mask", "forgotten")
-    claims = {
+    claims: dict[Depth, str] = {
         "answers": "look like those of a model that never learnt it",
         "top": "on the same embeddings, to the other labels alone",
         "bottoms": "than models that never learnt it, beyond how these differ",
