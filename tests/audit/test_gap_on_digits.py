@@ -49,15 +49,15 @@ def spreads_away(
 def test_a_probe_with_one_label_a_class_tells_original_and_retrained_apart(
     original: Observation, retrained: list[Observation]
 ) -> None:
-    far, apart = spreads_away(LinearProbe(), original, retrained)
-    assert far > 2 * max(map(abs, apart))
+    distance, apart = spreads_away(LinearProbe(), original, retrained)
+    assert distance > 2 * max(map(abs, apart))
 
 
 def test_a_probe_with_all_labels_does_not(
     original: Observation, retrained: list[Observation]
 ) -> None:
-    far, apart = spreads_away(LinearProbe(per_label=0), original, retrained)
-    assert max(map(abs, (far, *apart))) < 1
+    distance, apart = spreads_away(LinearProbe(per_label=0), original, retrained)
+    assert max(map(abs, (distance, *apart))) < 1
 
 
 def test_a_mask_hides_the_output_and_nothing_below(

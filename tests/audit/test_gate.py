@@ -244,8 +244,8 @@ def test_without_any_references_nothing_below_the_answers_is_reached() -> None:
 def test_without_the_original_neither_top_nor_bottoms_are_reached() -> None:
     figures = drop(measured(), "original")
     for name in ("trace", "trace-output", "trace-top", "echo"):  # compared with the original
-        gone = ModelFigure(None, note="The model from before is gone.", seeds=(None,))
-        figures[name] = replace(figures[name], values={"forgotten": gone})
+        none = ModelFigure(None, note="The model from before is gone.", seeds=(None,))
+        figures[name] = replace(figures[name], values={"forgotten": none})
     findings = judge(figures, LIMITS)
     assert depth_of(findings) == "answers"
     assert said(findings, "echo").endswith(": not judged, the model from before is gone.")

@@ -235,8 +235,8 @@ def test_an_echo_by_hand() -> None:
 
     def saying(numbers: Rows) -> Observation:
         x = torch.tensor(numbers)
-        gone = torch.full_like(x, 50.0)
-        return by_logits(torch.stack([x, 0 * x, gone, -x], 1) + 5, torch.full((3,), GONE))
+        forgotten = torch.full_like(x, 50.0)
+        return by_logits(torch.stack([x, 0 * x, forgotten, -x], 1) + 5, torch.full((3,), GONE))
 
     z = 3 * o / np.linalg.norm(o) - 4 * t / np.linalg.norm(t)
     old, top = saying(o), saying(t)

@@ -316,7 +316,8 @@ def test_a_restart_that_did_not_happen_is_named(tuned: Path, tmp_path: Path) -> 
     forger.part("active")["weights"]["after"] = sha256(version_of(run).read_bytes())
     forger.sign_part("active")
     forger.sign()
-    (fault,) = of_replay(ul.verify(run / "certificate.json", replay=run))
+    judged, fault = of_replay(ul.verify(run / "certificate.json", replay=run))
+    assert judged == "The audit judged other weights than those that were committed."
     assert "is not what comes out when it is computed again" in fault
 
 

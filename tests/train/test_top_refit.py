@@ -92,8 +92,8 @@ def test_neither_the_rows_that_go_nor_the_old_weights_count() -> None:
     parts, labels = world()
     recipe = refit_recipe(TRAINING, ROWS)
     first = refit_top(learner(), parts, labels, STAY, recipe)
-    gone = (labels == GONE) | (labels < 0)
-    poisoned = [part.masked_fill(gone[:, None], torch.nan) for part in parts]
+    left_out = (labels == GONE) | (labels < 0)
+    poisoned = [part.masked_fill(left_out[:, None], torch.nan) for part in parts]
     other = learner()
     with torch.no_grad():
         for weights in other.module.parameters():

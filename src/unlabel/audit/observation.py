@@ -126,8 +126,8 @@ def observe(
     # Where each row stands among those that were asked for, -1 where it was not.
     places = torch.full((len(active.labels),), -1)
     places[asked.cpu()] = torch.where(seen.labels >= 0, torch.arange(len(seen)), -1)
-    found = (places[part.cpu()] for part in (rows.train, rows.test))
-    train, test = (seen.take(place[place >= 0]) for place in found)
+    positions = (places[part.cpu()] for part in (rows.train, rows.test))
+    train, test = (seen.take(place[place >= 0]) for place in positions)
     return Observation(train, test, tuple(names), copy.deepcopy(top).cpu().eval())
 
 

@@ -83,7 +83,7 @@ class Trainings:
         folder = kept / recipe[:12]
         work = folder / "work"  # where one is trained; what a killed audit left there goes
         shutil.rmtree(work, ignore_errors=True)
-        found = []
+        references = []
         for number in range(max(wanted, len(list(folder.glob("*.safetensors"))))):
             path = folder / f"{number}.safetensors"
             seeded = replace(settings, seed=settings.seed + 1 + number)
@@ -96,8 +96,8 @@ class Trainings:
                     write_observation(path, seen, made_from)
                 finally:
                     shutil.rmtree(work, ignore_errors=True)
-            found.append(read_observation(path, self.names, made_from))
-        return found
+            references.append(read_observation(path, self.names, made_from))
+        return references
 
     def _recipe(self, epochs: int) -> str:
         """Return the fingerprint of all that references are made from, but for their seeds."""
@@ -135,13 +135,13 @@ def refitted(
     if len(stay) < 2:
         return []
     embeddings = list(seen.train.embeddings.values())
-    found = []
+    tops = []
     for number in range(1, TOPS + 1):
         watch(number, TOPS, f"refitting top {number} of {TOPS}")
         recipe = refit_recipe(training, len(seen.train), number=number)
         module = refit_top(top, embeddings, seen.train.labels, stay, recipe).cpu().eval()
-        found.append(with_answers(seen, module))
-    return found
+        tops.append(with_answers(seen, module))
+    return tops
 
 
 @torch.no_grad()

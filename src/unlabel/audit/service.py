@@ -103,8 +103,8 @@ def audit(
     subject = exact_subject(run, case) if exact else replace(every, numbers=numbers)
     if measured_people:
         subject = people_subject(run, case)
-        own = limits is run.config.audit
-        limits = replace(limits, demand=demanded_of_people(limits.demand)) if own else limits
+        usual = limits is run.config.audit
+        limits = replace(limits, demand=demanded_of_people(limits.demand)) if usual else limits
     labels = subject.numbers
     layers: dict[str, tuple[float, ...]] = {}
     models = _models(run, case, subject, layers)
@@ -204,9 +204,9 @@ def _models(
                 active.versions.restore(version)
                 models[name] = _observe(active, case, subject)
         if run.config.audit.layers and case.before is not None and run.config.bottoms != "blind":
-            told = active.versions.compare_layers(case.before)
+            alike = active.versions.compare_layers(case.before)
             if layers is not None:
-                layers |= told
+                layers |= alike
     finally:
         run.refresh(afresh=True)
         if run.undecided is not None:  # made in this process, and still what it predicts by

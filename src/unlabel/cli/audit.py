@@ -106,8 +106,8 @@ def show(verdict: Verdict) -> None:
     if verdict.facts.construction:
         results.print(make_table("Measured all the same; it decides nothing", _figures(verdict)))
     for party, figures in verdict.facts.layers.items():
-        told = ", ".join(f"{value:.3f}" for value in figures)
-        results.print(Text(f"Layers of {party}, alignment before and after (CKA): {told}."))
+        values = ", ".join(f"{value:.3f}" for value in figures)
+        results.print(Text(f"Layers of {party}, alignment before and after (CKA): {values}."))
     results.print(Text(f"Partners: {verdict.privacy.sentence}"), soft_wrap=True)
     guarantee = f"Guarantee: {verdict.guarantee}, {GUARANTEE_MEANS[verdict.guarantee]}."
     results.print(Text(guarantee), soft_wrap=True)

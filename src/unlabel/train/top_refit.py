@@ -131,13 +131,13 @@ def drawn_anew(top: Learner, seed: int) -> Learner:
 
 
 @torch.no_grad()
-def delete_outputs(layer: nn.Linear, gone: list[int], stay: list[int]) -> None:
+def delete_outputs(layer: nn.Linear, forgotten: list[int], stay: list[int]) -> None:
     """Let the outputs that stay have the mean 0 on whatever input, and the others a constant."""
     layer.weight[stay] -= layer.weight[stay].mean(0)
-    layer.weight[gone] = 0.0
+    layer.weight[forgotten] = 0.0
     if layer.bias is not None:
         layer.bias[stay] -= layer.bias[stay].mean()
-        layer.bias[gone] = -MARGIN
+        layer.bias[forgotten] = -MARGIN
 
 
 class _Some(nn.Module):
