@@ -20,6 +20,9 @@ from unlabel_bench.registry import Result
 
 #: Share of honest models that may lie outside of the limit.
 REFUSED = 0.05
+#: By how much the reach of labels that were learnt from is stretched for others: without it, 18 in
+#: 100 honest models of labels that were held out are refused.
+MARGIN = 1.5
 #: Least and most freedom that recorded spreads may count with.
 FREEDOM = (2.0, 30.0)
 HONEST = {"retrained": "bottoms", "refitted": "top"}
@@ -78,7 +81,8 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
     """Return spreads whose reach all but so few models keep within that few are refused by any.
 
     A model is as far as its furthest figure of a measure, on the sides that count. Of all models 5
-    in 100 may be refused, and all measures have an equal part in that: the reach is the quantile.
+    in 100 may be refused, and all measures have an equal part in that: the reach is the quantile,
+    with a margin.
     """
     far: dict[str, list[float]] = defaultdict(list)
     for line in lines:
@@ -97,9 +101,9 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
-    """Return the value that a share of the values do not exceed, rounded up to a tenth."""
+    """Return the value that a share of the values do not exceed, with the margin, to a tenth."""
     place = min(len(values), math.ceil(share * (len(values) + 1))) - 1
-    return math.ceil(10 * sorted(values)[place]) / 10
+    return math.ceil(10 * MARGIN * sorted(values)[place]) / 10
 
 
 def found(line: Result, limits: AuditSettings) -> str:
@@ -187,7 +191,10 @@ def page(result: Result) -> str:
         "# Fakes and honest models before the audit",
         "Models retrained, or tops refitted, without the label must reach the depth that they "
         "truly have; fakes must not be found deeper. Units and limit come from labels of even "
-        "numbers (learnt from); those of odd numbers were held out.",
+        "numbers (learnt from); those of odd numbers were held out. One thing was chosen with these in "
+        f"sight: the margin of {MARGIN:g} by which all limits are stretched, without which 18 % of "
+        "honest models of labels that were held out are refused and 1.5 % of the fakes pass. Noise as "
+        "loud as accuracy allows is what passes: in the weights of the top, or in embeddings.",
         markdown.table([["", "learnt from", "held out"], *rates]),
         "## By kind",
         markdown.table(table(result)),
