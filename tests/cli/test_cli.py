@@ -474,7 +474,7 @@ def test_the_demo_is_a_page_for_people_that_can_be_shown_again(
 ) -> None:
     for name in ("EPOCHS", "TUNED_EPOCHS", "LABEL_FREE_EPOCHS", "RETRAINED"):
         monkeypatch.setattr(f"unlabel.cli.demo.{name}", 1)
-    quick = ("forgotten-accuracy", "retained-accuracy", "rank", "probe-linear")
+    quick = ("forgotten-accuracy", "retained-accuracy", "echo", "probe-linear")
     measures = {name: MEASURES.get(name)() for name in quick}
     monkeypatch.setattr("unlabel.audit.service.compare", partial(compare, measures=measures))
     unlabel("demo", "--out", "page")
