@@ -191,8 +191,9 @@ def test_yaml_and_pydantic_are_known_to_the_loader_alone() -> None:
 LONG_FILE = 350
 #: Of the whole package, since what measures it lies in bench/: 32,000, 2,000 for labels that can
 #: be cleared and certificates that are bound to figures, and 6,500 for bottoms that never see a
-#: label, with their own way to train, to forget and to prove it. What is added makes room.
-MOST_LINES = 40_500
+#: label, with their own way to train, to forget and to prove it, and 1,000 for audits beside models
+#: that never had a label, those of people too. What is added makes room.
+MOST_LINES = 41_500
 LONG_FILES = {"federation.py", "wire/messages.py"}
 
 

@@ -68,7 +68,7 @@ def calibrated(lines: Sequence[Result]) -> dict[str, Spread]:
 
 def _spread(name: str, groups: Sequence[Sequence[float]]) -> Spread:
     squares = [mean(group) for group in groups]
-    deviation = math.sqrt(mean(squares))
+    deviation = max(1e-6, math.sqrt(mean(squares)))
     logs = [math.log(max(each, 1e-6 * deviation**2, 1e-12)) for each in squares]
     excess = variance(logs) - mean(2 / len(group) for group in groups) if len(logs) > 1 else 0.0
     freedom = min(FREEDOM[1], max(FREEDOM[0], 2 / excess if excess > 0 else math.inf))
