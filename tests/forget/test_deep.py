@@ -56,7 +56,7 @@ def test_it_is_a_training_from_the_beginning_in_one_piece(
     kept = every[y != GONE[0]]
     with torch.no_grad():
         targets = masked(old(old.scale(every)[0][:TRAIN]))
-    method = Deep(teacher=teacher, heads=heads, contrast=contrast, warmup=0.25, epochs=3)
+    method = Deep(1.0, teacher, heads=heads, contrast=contrast, warmup=0.25, epochs=3)
     forget(fed, GONE, method, allow_collapse=True)
 
     x, _ = net.scale(kept)
@@ -100,10 +100,14 @@ def test_contrast_without_a_pair_is_nothing() -> None:
     assert contrasted(torch.randn(3, 4), torch.arange(3)).item() == 0.0
 
 
-def test_nothing_of_the_old_model_is_left_by_default() -> None:
-    """Other weights before the request end in the same weights, but for what was asked of them."""
+def test_nothing_of_the_old_model_is_left_where_all_is_drawn_anew() -> None:
+    """Other weights before the request end in the same weights, unless some stay or teach.
+
+    Layers that hold more than the share that may stay are drawn anew, here all of them by default.
+    """
     ends = {}
-    for method in (Deep(epochs=2), Deep(epochs=2, teacher=0.5), Deep(epochs=2, reinitialise=0.5)):
+    fresh, taught = Deep(1.0, epochs=2), Deep(1.0, teacher=0.5, epochs=2)
+    for method in (fresh, Deep(epochs=2), taught, Deep(0.5, epochs=2)):
         states = []
         for moved in (0.0, 0.1):
             fed = federation("image", 2, True)
@@ -122,12 +126,12 @@ def test_nothing_of_the_old_model_is_left_by_default() -> None:
             for one, other in zip(*states, strict=True)
             for key in one
         )
-    assert list(ends.values()) == [True, False, False]
+    assert list(ends.values()) == [True, True, False, False]
 
 
 def test_its_first_form_is_a_preset() -> None:
     chosen = Deep().presets()["distilled"].method
-    assert chosen == Deep(reinitialise=0.93, teacher=1.0, epochs=4, lr=0.03, warmup=0.1)
+    assert chosen == Deep(0.93, 1.0, epochs=4, lr=0.03, warmup=0.1, contrast=0.0)
     with pytest.raises(SettingsError):
         Deep(teacher=1.5)
 

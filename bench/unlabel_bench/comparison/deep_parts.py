@@ -71,7 +71,8 @@ class DeepPartsSettings(RecordedRecipe):
     labels: tuple[str, ...] = ("0",)
     models: tuple[str, ...] = (
         *("original", "retrained", "retrained+1", "retrained:6", "retrained:6+1", "retrained:4"),
-        *("deep@distilled", "deep@distilled:reinitialise=1", "deep@distilled:teacher=0", "deep"),
+        *("deep@distilled", "deep@distilled:reinitialise=1", "deep@distilled:teacher=0"),
+        *("deep:reinitialise=1:contrast=0", "deep:contrast=0", "deep"),
     )
     budget: float = 0.0
 
@@ -91,7 +92,7 @@ def measure(settings: DeepPartsSettings, say: Say) -> Result:
                     line = records.add(**key, **work.figures(word, request, seed))
                     say(f"seed {seed} label {request} {word}: {_in_words(line)}")
     lines = [line for line in records.of_recipe() if line["model"] in settings.models]
-    return {"lines": lines, "summary": summary(lines)}
+    return {"records": lines, "summary": summary(lines)}
 
 
 def _key(word: str, request: str, seed: int) -> Line:
@@ -264,12 +265,13 @@ def page(result: Result) -> str:
     return markdown.page(
         "# What `deep` leaves, taken apart",
         f"{about['data']}, {about['parties']} parties, {about['model']} each, {about['epochs']} "
-        f"epochs, seeds {seeds}. {markdown.DEFINITIONS}. Linear probe: accuracy on the label of a "
-        "ridge classifier on frozen embeddings, fitted with all labels, or with few rows a label. "
-        "Gap, residual and IDI: against models retrained without the label, for as many epochs as "
-        "the training, or as the model itself; IDI is that of the last layer of the bottoms alone. "
-        "Lost: points of retained accuracy below retrained models. `deep@distilled` is `deep` as "
-        "it was in 0.9.",
+        f"epochs, seeds {seeds}; {markdown.where(result)}.",
+        f"{markdown.DEFINITIONS}. Linear probe: accuracy on the label of a ridge classifier on "
+        "frozen embeddings, fitted with all labels, or with few rows a label. Gap, residual and "
+        "IDI: against models retrained without the label, for as many epochs as the training, or "
+        "as the model itself; IDI is that of the last layer of the bottoms alone. Lost: points of "
+        "retained accuracy below retrained models. `deep` is named with what is not its default; "
+        "`deep@distilled` is its form of 0.9.",
         about["note"],
         markdown.table(table(result)),
     )
