@@ -22,8 +22,8 @@ MODELS = ("original", "retrained:1", "deep:epochs=1")
 
 def test_it_goes_on_from_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name in ("DRAWS", "STEPS"):
-        monkeypatch.setattr(knowledge, name, 2)
+    monkeypatch.setattr(knowledge, "STEPS", 20)  # few, to be quick
+    monkeypatch.setattr(knowledge, "DRAWS", 2)
     words = ["data=digits", "model=mlp", "epochs=2", "labels=3", f"models={','.join(MODELS)}"]
     file = tmp_path / "parts.jsonl"
     settings = parse_settings(DeepPartsSettings, [*words, f"records={file}"])
