@@ -71,7 +71,10 @@ class Echo(Comparison):
 
 def _share(now: Tensor, old: Tensor, taught: Tensor) -> Tensor:
     """Return the old model's share in scores, beside that of models without the label."""
-    parts = torch.stack([old, taught], 1)
-    weights = torch.linalg.lstsq(parts, now[:, None]).solution[:, 0] * parts.norm(dim=0)
+    parts = torch.stack([old, taught])
+    # By sums and not by a solver of many rows, whose last bits differ from call to call.
+    gram = (parts[:, None] * parts[None]).sum(2)
+    weights = torch.linalg.pinv(gram, hermitian=True) @ (parts * now).sum(1)
+    weights *= gram.diagonal().sqrt()
     share: Tensor = weights[0] / weights.abs().sum().clamp_min(torch.finfo(torch.float64).tiny)
     return share
