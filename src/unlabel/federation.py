@@ -414,6 +414,7 @@ class Federation:
         recovering: bool = False,
         device: str = "",
         model: Callable[..., nn.Module] | None = None,
+        watch: Watch | None = None,
     ) -> Federation:
         """Open a run that was kept in a folder, on the newest version all parties have.
 
@@ -421,6 +422,7 @@ class Federation:
         recovering  so is one whose parties a crash left on different versions
         device      where to compute, if not where the run did
         model       the function or class that the run was made with, where no import finds it
+        watch       called with how far the reading of the data is
         """
         path = Path(folder)
         finish_swap(path)
@@ -429,7 +431,7 @@ class Federation:
             bind(config.model.bottom, model)
         if device:
             config = replace(config, train=replace(config.train, device=device))
-        holdings = load_holdings(config, folder=path)
+        holdings = load_holdings(config, folder=path, watch=watch or watch_nothing)
         active, passives = assemble(holdings, folder=path, record=record)
         federation = cls(holdings, active, passives, path)
         federation.load_latest(resume=resume, recovering=recovering)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unlabel.align import People
-from unlabel.align.normal import digest_of, in_order, normalise, normalise_all
+from unlabel.align import People, match_ids
+from unlabel.align.normal import digest_of, forms_of, in_order, normalise, normalise_all
 from unlabel.align.store import FILE, StoredAlignment, read
 from unlabel.config import AlignSettings
 from unlabel.errors import DataError, SettingsError
@@ -25,6 +25,26 @@ SETTINGS = [
     for case in ("keep", "fold")
     for form in ("NFC", "NFKC", "none")
 ]
+
+
+@given(st.lists(st.text(st.sampled_from("aA7 \t\u00e5A\u030a\u00a0\ufb01"))))
+def test_all_ids_have_the_form_that_each_has_alone(texts: list[str]) -> None:
+    for settings in SETTINGS:
+        forms = [normalise(text, settings) for text in texts]
+        assert forms_of(texts, settings) == forms
+        assert forms_of(np.array(texts, dtype=object), settings) == forms
+
+
+def test_rows_in_one_order_are_matched_as_rows_in_another_are() -> None:
+    ids = np.array(["b", "a", "c"])
+    same = match_ids({"bank": ids, "shop": ids.copy()})
+    assert {party: rows.tolist() for party, rows in same.items()} == {
+        "bank": [0, 1, 2], "shop": [0, 1, 2]
+    }  # fmt: skip
+    turned = match_ids({"bank": ids, "shop": ids[::-1]})
+    assert {party: rows.tolist() for party, rows in turned.items()} == {
+        "bank": [0, 1, 2], "shop": [2, 1, 0]
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

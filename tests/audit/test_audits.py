@@ -27,6 +27,8 @@ from unlabel.forget import ForgetSettings
 from unlabel.report.annex import make_auditor_keys
 from unlabel.report.verify_figures import EARLIER_RULES
 from unlabel.train import Training
+from unlabel.train.top_fit import Recipe
+from unlabel.train.top_refit import LEAST, refit_recipe
 from unlabel.wire import LocalTransport, Message
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -140,11 +142,60 @@ def test_a_brief_request_is_held_against_models_that_trained_as_briefly(
 # --- large tables -----------------------------------------------------------------------------
 
 
+def look_at(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    # The first is imported late, and takes the number from the second.
+    for place in ("service", "observation"):
+        monkeypatch.setattr(f"unlabel.audit.{place}.SAMPLED", rows)
+
+
+def test_tops_of_a_sample_take_as_many_steps_as_the_new_top_of_the_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look_at(monkeypatch, 150)
+    federation = trained(tmp_path / "run", batch=4)
+    asked_for: list[int] = []
+    for place in ("unlabel.forget.methods.hidden", "unlabel.audit.references"):
+        monkeypatch.setattr(f"{place}.refit_recipe", noting(asked_for))
+    stage(federation)
+    verdict = federation.audit(demand="none")
+    assert verdict.facts.observed["train"] < verdict.facts.rows["train"] / 2
+    assert asked_for[0] > LEAST
+    assert asked_for == [asked_for[0]] * (1 + TOPS)
+
+
+def noting(steps: list[int]) -> Any:
+    def recipe(*given: Any, **named: Any) -> Recipe:
+        found = refit_recipe(*given, **named)
+        steps.append(found.steps)
+        return found
+
+    return recipe
+
+
+def test_every_phase_of_an_audit_reports_progress(staged: ul.Federation) -> None:
+    told: list[tuple[int, int, str]] = []
+    opened = ul.Federation.open(staged.folder, watch=lambda *now: told.append(now))
+    assert [note for *_, note in told] == [
+        "reading the data", "matching rows", "checking rows and labels"
+    ]  # fmt: skip
+    told.clear()
+    verdict = opened.audit(demand="none", retrained=1, watch=lambda *now: told.append(now))
+    notes = dict.fromkeys(note for *_, note in told)
+    phases = ["looking at rows", "retraining 1 of 1", "fitting 7 tops anew", "echo of refitted"]
+    phases += ["pictures", "attacks by rows that moved", "writing the verdict"]
+    assert [note for note in notes if note in phases] == phases
+    assert all(0 <= done <= total for done, total, _ in told)
+    assert (ROWS, ROWS, "looking at rows") in told
+    epochs = [done for done, _, note in told if note == "retraining 1 of 1"]
+    assert epochs == sorted(epochs)
+    assert len(epochs) >= 8
+    assert not verdict.facts.observed  # all rows were looked at
+
+
 def test_of_a_large_table_so_many_rows_are_asked_for_whatever_the_label(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for place in ("observation", "service", "unknown"):
-        monkeypatch.setattr(f"unlabel.audit.{place}.SAMPLED", 150)
+    look_at(monkeypatch, 150)
     first: list[tuple[str, Tensor]] = []
     for labels in (["boat"], ["home"], ["car", "land"]):
         federation = trained(tmp_path / "-".join(labels))
@@ -155,7 +206,11 @@ def test_of_a_large_table_so_many_rows_are_asked_for_whatever_the_label(
         assert len(rows) == 2 * 150  # of the model before, and of the one after
         assert torch.equal(rows[:150], rows[150:])
         assert torch.equal(rows[:150], sampled(ROWS))
-        assert any("of 400 only 150 were looked at" in said for said in verdict.unknown)
+        seen = verdict.facts.observed
+        assert seen["train"] + seen["test"] < 150 < verdict.facts.rows["train"]
+        words = f"{seen['train']} of {verdict.facts.rows['train']} training rows"
+        assert any(words in said and "so few" in said for said in verdict.unknown)
+        assert Verdict.from_json(verdict.to_json()).facts == verdict.facts
         first = first or found
         assert [party for party, _ in found] == [party for party, _ in first]
         assert all(torch.equal(a, b) for (_, a), (_, b) in zip(found, first, strict=True))

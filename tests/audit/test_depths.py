@@ -79,7 +79,8 @@ def judged(
 ) -> list[Finding]:
     """Return what is found of a model beside the original, retrained models and refitted tops."""
     names = ("forgotten-accuracy", "retained-accuracy", *RULES)
-    tops = refitted(federation.config.train, federation.active.top, model, LABELS)
+    training, top = federation.config.train, federation.active.top
+    tops = refitted(training, top, model, LABELS, len(model.train))
     beside = {"original": [original], "mask": [original.masked(LABELS)], "forgotten": [model]}
     beside |= {"retrained": others} if others else {}
     measures = {name: MEASURES.get(name)() for name in names if name not in SLOW}

@@ -18,7 +18,7 @@ from unlabel.party import Stream
 from unlabel.party.learner import Learner, Place
 from unlabel.party.training_loss import balanced
 from unlabel.train import batches
-from unlabel.train.top_refit import MARGIN, refit_recipe, refit_top
+from unlabel.train.top_refit import MARGIN, refit_recipe, refit_top, refit_tops
 
 CPU = Place(torch.device("cpu"))
 LABELS, ROWS, GONE = 4, 90, 2
@@ -86,6 +86,22 @@ def test_it_is_what_the_formula_gives(balance: bool) -> None:
     )
     assert torch.equal(logits[:, GONE], torch.full((20,), -MARGIN))
     torch.testing.assert_close(logits[:, stay].mean(1), torch.zeros(20), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("mixed", [0.0, 0.4])
+def test_tops_fitted_side_by_side_are_those_fitted_one_by_one_to_the_last_bit(
+    mixed: float,
+) -> None:
+    training = replace(TRAINING, balance=True, momentum=0.9, mixup=mixed)
+    parts, labels = world()
+    recipes = [refit_recipe(training, ROWS, epochs=4, number=n) for n in range(3)]
+    steps: list[int] = []
+    together = refit_tops(
+        learner(), parts, labels, STAY, recipes, lambda done, *_: steps.append(done)
+    )
+    assert steps
+    for recipe, top in zip(recipes, together, strict=True):
+        expect_equal(top, refit_top(learner(), parts, labels, STAY, recipe))
 
 
 def test_neither_the_rows_that_go_nor_the_old_weights_count() -> None:

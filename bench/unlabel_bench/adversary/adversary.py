@@ -142,7 +142,8 @@ class Cast:
     ) -> dict[str, Measurement]:
         """Return some of the figures that the gate judges by."""
         label = (self.label,)
-        tops = refitted(self.federation.config.train, self.federation.active.top, case.seen, label)
+        run, seen = self.federation, case.seen
+        tops = refitted(run.config.train, run.active.top, seen, label, len(seen.train))
         models: Models = {
             "original": [original],
             "mask": [original.masked(label)],

@@ -42,13 +42,25 @@ def _round(text: str, settings: AlignSettings) -> str:
     return "".join(text.split()) if settings.trim == "all" else text.strip()
 
 
+def forms_of(ids: Iterable[str], settings: AlignSettings) -> list[str]:
+    """Return the form of each id; most are in it already, and a glance tells."""
+    if settings.case == "fold" or settings.trim == "all":
+        return [normalise(str(text), settings) for text in ids]
+    return [
+        text if text.isascii() and text.strip() == text else normalise(text, settings)
+        for text in map(str, ids.tolist() if isinstance(ids, np.ndarray) else ids)
+    ]
+
+
 def normalise_all(ids: Iterable[str], settings: AlignSettings, column: str = "id") -> list[str]:
     """Return ids as they are compared; raise unless they still tell all rows apart.
 
     The error is for the owner of the table and shows one id; it goes into no message.
     """
-    forms = [normalise(str(text), settings) for text in ids]
+    forms = forms_of(ids, settings)
     for number, text in enumerate(forms):
+        if text and text.isascii():
+            continue
         if not text:
             raise DataError(f"Column '{column}': row {number + 1} has no id once it is normalised.")
         try:
@@ -58,14 +70,14 @@ def normalise_all(ids: Iterable[str], settings: AlignSettings, column: str = "id
                 f"Column '{column}': the id in row {number + 1} holds half a character; write the "
                 f"table anew in UTF-8."
             ) from error
+    if len(set(forms)) == len(forms):
+        return forms
     seen: set[str] = set()
     double = [text for text in forms if text in seen or seen.add(text)]  # type: ignore[func-returns-value]
-    if double:
-        raise DataError(
-            f"Column '{column}': {len(double)} ids are the same as another one once they are "
-            f"normalised (for example '{double[0]}'); make them differ, or change `align`."
-        )
-    return forms
+    raise DataError(
+        f"Column '{column}': {len(double)} ids are the same as another one once they are "
+        f"normalised (for example '{double[0]}'); make them differ, or change `align`."
+    )
 
 
 def digest_of(ids: Iterable[str]) -> str:

@@ -43,6 +43,8 @@ def match_ids(ids: Mapping[str, Array], settings: AlignSettings | None = None) -
     rule = settings or AlignSettings()
     forms = {party: normalise_all(column, rule, party) for party, column in ids.items()}
     first, *others = forms
+    if forms[first] and all(forms[party] == forms[first] for party in others):
+        return {party: np.arange(len(column)) for party, column in forms.items()}
     common = set(forms[first]).intersection(*(forms[party] for party in others))
     if not common:
         raise DataError(_nothing_common(forms))

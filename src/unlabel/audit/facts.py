@@ -43,6 +43,8 @@ class AuditFacts:
     seconds     that it took
     versions    by the name of the software
     rows        how many there are of each kind: train, test, public
+    observed    how many of these were looked at, and how many of the label among them, where these
+                are a sample; its keys are train, test, train of the label, test of the label
     parties     the passive ones
     labels      how many there are
     top         name of the active party's top model; linear where it is one linear layer
@@ -73,6 +75,7 @@ class AuditFacts:
     construction: Mapping[str, Any] = field(default_factory=dict)
     matched: int = 0
     refitted: int = 0
+    observed: Mapping[str, int] = field(default_factory=dict)
     layers: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     rules: int = RULES
 
@@ -94,6 +97,7 @@ class AuditFacts:
             construction=dict(raw.get("construction", {})),
             matched=number(raw.get("matched", 0), "matched"),
             refitted=number(raw.get("refitted", 0), "refitted"),
+            observed={str(k): _needed(raw["observed"], k) for k in raw.get("observed", {})},
             layers={str(p): tuple(map(float, v)) for p, v in raw.get("layers", {}).items()},
             rules=number(raw.get("rules", 1), "rules"),
         )
@@ -106,7 +110,15 @@ class AuditFacts:
 
 
 #: What earlier versions did not note; left out where there is none.
-_SINCE_0_8 = ("references", "unchanged", "construction", "matched", "refitted", "layers")
+_SINCE_0_8 = (
+    "references",
+    "unchanged",
+    "construction",
+    "matched",
+    "refitted",
+    "observed",
+    "layers",
+)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from unlabel.errors import RunError
 from unlabel.files import sha256, write_atomically
 from unlabel.models.tops import MUTED, Top
 from unlabel.party import ActiveParty
+from unlabel.progress import Watch, watch_nothing
 
 PARTS = ("train", "test")
 TENSORS = ("labels", "logits", "scores")
@@ -101,15 +102,21 @@ class Observation:
 
 @torch.no_grad()
 def observe(
-    active: ActiveParty, rows: Rows, names: Sequence[str], *, whole: bool = False
+    active: ActiveParty,
+    rows: Rows,
+    names: Sequence[str],
+    *,
+    whole: bool = False,
+    watch: Watch = watch_nothing,
 ) -> Observation:
     """Ask every party for all of its rows, or for a sample, in the order of their numbers.
 
     whole  all, however many: of people none may be missing
+    watch  called with the rows so far
     """
     count = len(active.labels)
     asked = (torch.arange(count) if whole else sampled(count)).to(active.device)
-    embeddings = active.embeddings(asked)
+    embeddings = active.embeddings(asked, watch=watch)
     active.top.begin("predict", 0)
     logits = scores = active.spread(active.apply_top(embeddings))
     top = active.top.module

@@ -37,9 +37,9 @@ from unlabel.party import ActiveParty
 from unlabel.party.bottom import fingerprint
 from unlabel.party.learner import Learner
 from unlabel.progress import Watch, watch_nothing
-from unlabel.train import Conduct, Forgotten, VersionFacts
+from unlabel.train import Conduct, Epoch, Forgotten, VersionFacts, Watcher
 from unlabel.train.epochs import epochs_of
-from unlabel.train.top_refit import refit_recipe, refit_top
+from unlabel.train.top_refit import refit_recipe, refit_tops
 
 #: How references are seeded; those of another rule are not used again.
 SEEDS = "seeds of their own"
@@ -54,7 +54,8 @@ class Trainings:
     run, facts  what they are references for
     more        what they are made from beside the run's data and settings
     names       of the labels that they are seen by
-    train       returns the active party of a model trained by settings, in a folder for it
+    train       returns the active party of a model trained by settings, in a folder for it; a
+                watcher is told how far it is
     look        returns what is seen of it
     """
 
@@ -62,7 +63,7 @@ class Trainings:
     facts: VersionFacts
     more: list[Any]
     names: tuple[str, ...]
-    train: Callable[[TrainSettings, Path], ActiveParty]
+    train: Callable[[TrainSettings, Path, Watcher], ActiveParty]
     look: Callable[[ActiveParty], Observation]
     watch: Watch
 
@@ -90,9 +91,9 @@ class Trainings:
             made_from = {"recipe": recipe, "seed": str(seeded.seed)}
             if not path.exists():
                 short = f", {epochs} passes" if epochs else ""
-                self.watch(number, wanted, f"retraining {number + 1} of {wanted}{short}")
+                watcher = _Epochs(self.watch, f"retraining {number + 1} of {wanted}{short}")
                 try:
-                    seen = self.look(self.train(seeded, work))
+                    seen = self.look(self.train(seeded, work, watcher))
                     write_observation(path, seen, made_from)
                 finally:
                     shutil.rmtree(work, ignore_errors=True)
@@ -107,6 +108,22 @@ class Trainings:
         about += [asdict(run.config.model), asdict(run.config.defend), *self.more]
         about += [{"epochs": epochs}] if epochs else []
         return sha256(json.dumps(about, sort_keys=True, default=str).encode())
+
+
+class _Epochs(Watcher):
+    """Says how many passes of a training are done."""
+
+    def __init__(self, watch: Watch, note: str) -> None:
+        self._watch, self._note, self._epochs = watch, note, 1
+        watch(0, 1, note)
+
+    def started(self, history: Sequence[Epoch], epochs: int, rows: int) -> None:  # noqa: ARG002
+        """Note how many there are."""
+        self._epochs = epochs
+
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:  # noqa: ARG002
+        """Say so."""
+        self._watch(epoch.epoch, self._epochs, self._note)
 
 
 def matched_epochs(run: Run, conduct: Conduct, forgotten: Forgotten) -> int:
@@ -125,23 +142,22 @@ def refitted(
     top: Learner,
     seen: Observation,
     labels: Sequence[int],
+    rows: int,
     watch: Watch = watch_nothing,
 ) -> list[Observation]:
     """Return tops refitted without labels to the embeddings of a model, from seeds of their own.
 
     training  how the run was trained; `top` is of the layers that its top has
+    rows      training rows of the run, also where fewer were seen: the new top of a request took
+              as many steps as these have, and one that is held against it must too
     """
     stay = [n for n in seen.train.labels.unique().tolist() if n not in labels]
     if len(stay) < 2:
         return []
     embeddings = list(seen.train.embeddings.values())
-    tops = []
-    for number in range(1, TOPS + 1):
-        watch(number, TOPS, f"refitting top {number} of {TOPS}")
-        recipe = refit_recipe(training, len(seen.train), number=number)
-        module = refit_top(top, embeddings, seen.train.labels, stay, recipe).cpu().eval()
-        tops.append(with_answers(seen, module))
-    return tops
+    recipes = [refit_recipe(training, rows, number=number) for number in range(1, TOPS + 1)]
+    modules = refit_tops(top, embeddings, seen.train.labels, stay, recipes, watch)
+    return [with_answers(seen, module.cpu().eval()) for module in modules]
 
 
 @torch.no_grad()

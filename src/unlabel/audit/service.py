@@ -60,7 +60,7 @@ from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
 from unlabel.progress import Watch, watch_nothing
-from unlabel.train import Conduct, Training, assemble
+from unlabel.train import Conduct, Training, Watcher, assemble
 
 NO_DATA = (
     "Models to compare with are trained where all parties' data lies, and in a federation every "
@@ -89,11 +89,11 @@ def audit(
     every = Subject(run.holdings.labels, run.labels, run.holdings.rows)
     if case.state == "rolled-back":
         # Partners cannot tell this request from one that was kept, and the audit of it is no help.
-        _models(run, case, every)
+        _models(run, case, every, watch)
         raise ForgetError(f"The last request was rolled back, or was about nothing. {NOTHING}")
     names, exact = request.labels, conduct.guarantee == "exact"
     if not names and not request.is_about_people:
-        _models(run, case, every)  # the same messages as of any other hidden request
+        _models(run, case, every, watch)  # the same messages as of any other hidden request
         raise ForgetError("The request is about nothing, so there is nothing to judge; drop it.")
     limits = demand or run.config.audit
     measured_people = not names and not exact
@@ -107,7 +107,7 @@ def audit(
         limits = replace(limits, demand=demanded_of_people(limits.demand)) if usual else limits
     labels = subject.numbers
     layers: dict[str, tuple[float, ...]] = {}
-    models = _models(run, case, subject, layers)
+    models = _models(run, case, subject, watch, layers)
     expect_no_better(run, case)  # now, since partners are asked the same of any request
     if names and not torch.isin(subject.labels, torch.tensor(labels)).any():
         raise ForgetError(PURGED, code="purged")
@@ -123,10 +123,11 @@ def audit(
     observed |= {name: [one for one, _ in some] for name, some in groups.items() if some}
     observed |= {"refitted": tops} if tops else {}
     first = {name: several[0] for name, several in observed.items() if name in MODELS}
-    facts = _facts(run, subject, conduct)
+    facts = _facts(run, subject, conduct, models["forgotten"])
     people = 0
     if names:
         measures = compare(observed, labels, watch=watch)
+        watch(0, 1, "pictures")
         pictures = picture_data(first, labels, subject.names)
     else:
         people = len(subject.erased)
@@ -147,6 +148,7 @@ def audit(
         depth = depth_of(findings)
     attacks = None
     if "original" in models and names:
+        watch(0, 1, "attacks by rows that moved")
         attacks = moved_attacks(models["original"], models["forgotten"], labels)
     verdict = Verdict(
         request=request.id,
@@ -166,9 +168,7 @@ def audit(
         messages=transfers_from_json(conduct.messages),
         unknown=(
             *((unknown_of_people(people),) if measured_people else ()),
-            *unknown_of(
-                conduct, "original" not in models, bool(references), len(run.holdings.labels)
-            ),
+            *unknown_of(conduct, "original" not in models, bool(references), facts),
         ),
         thresholds=limits,
         facts=replace(
@@ -181,6 +181,7 @@ def audit(
             layers=layers,
         ),
     )
+    watch(1, 1, "writing the verdict")
     # With the active party, since it names the labels.
     path = run.folder / ACTIVE / AUDIT
     write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
@@ -190,7 +191,11 @@ def audit(
 
 
 def _models(
-    run: Run, case: Case, subject: Subject, layers: dict[str, tuple[float, ...]] | None = None
+    run: Run,
+    case: Case,
+    subject: Subject,
+    watch: Watch = watch_nothing,
+    layers: dict[str, tuple[float, ...]] | None = None,
 ) -> dict[str, Observation]:
     """Observe the models before and after; the same messages whatever the labels are.
 
@@ -202,7 +207,7 @@ def _models(
         for name, version in (("original", case.before), ("forgotten", case.after)):
             if version is not None:
                 active.versions.restore(version)
-                models[name] = _observe(active, case, subject)
+                models[name] = _observe(active, case, subject, watch)
         if run.config.audit.layers and case.before is not None and run.config.bottoms != "blind":
             alike = active.versions.compare_layers(case.before)
             if layers is not None:
@@ -216,11 +221,12 @@ def _models(
     return models
 
 
-def _observe(active: ActiveParty, case: Case, subject: Subject) -> Observation:
+def _observe(active: ActiveParty, case: Case, subject: Subject, watch: Watch) -> Observation:
     """Observe a model, without the rows of labels that were forgotten earlier."""
     names = subject.names
     with subject.seen_by(active):
-        model = observe(active, subject.rows, names, whole=subject.is_of_people)
+        whole = subject.is_of_people
+        model = observe(active, subject.rows, names, whole=whole, watch=watch)
     earlier = [n for n in case.facts.forgotten.labels if names[n] not in case.request.labels]
     return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 
@@ -247,7 +253,7 @@ def _unchanged(run: Run, case: Case, models: Mapping[str, Observation]) -> tuple
 def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Trainings:
     """Return how models without the labels are trained and looked at."""
 
-    def train(settings: TrainSettings, work: Path) -> ActiveParty:
+    def train(settings: TrainSettings, work: Path, watcher: Watcher) -> ActiveParty:
         if subject.exact:
             return retrain(run, case, settings.seed, work)
         # The rows stay: another seed for the models, the same data to judge them on.
@@ -255,7 +261,8 @@ def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Training
         # With versions of its own, to stop early where the original would.
         active, _ = assemble(holdings, folder=work)
         rows = run.holdings.rows_without(case.facts.forgotten)
-        Training(active, rows, settings, labels=len(run.labels)).run()
+        watchers = (watcher,)
+        Training(active, rows, settings, labels=len(run.labels), watchers=watchers).run()
         return active
 
     more = recipe_parts(run, subject) if subject.exact else []
@@ -263,7 +270,7 @@ def _trainings(run: Run, case: Case, subject: Subject, watch: Watch) -> Training
     more += [{"seen": SAMPLED}] if len(run.holdings.labels) > SAMPLED else []
 
     def look(active: ActiveParty) -> Observation:
-        return _observe(active, case, subject)
+        return _observe(active, case, subject, watch)
 
     return Trainings(run, case.facts, more, subject.names, train, look, watch)
 
@@ -279,12 +286,17 @@ def _refitted(
         return []
     forgotten = (*subject.numbers, *case.facts.forgotten.labels)
     with suppress(ForgetError):  # a top that cannot be drawn anew cannot be judged
-        return refitted(run.config.train, run.active.top, seen, forgotten, watch)
+        rows = len(run.holdings.rows.train)
+        return refitted(run.config.train, run.active.top, seen, forgotten, rows, watch)
     return []
 
 
-def _facts(run: Run, subject: Subject, conduct: Conduct) -> AuditFacts:
+def _facts(run: Run, subject: Subject, conduct: Conduct, seen: Observation) -> AuditFacts:
     rows = run.holdings.rows
+    sampled = len(run.holdings.labels) > SAMPLED and not subject.is_of_people
+    parts = {"train": seen.train, "test": seen.test}
+    observed = {name: len(part) for name, part in parts.items()}
+    observed |= {f"{n} of the label": len(p.of(subject.numbers)) for n, p in parts.items()}
     top = run.active.top.module
     linear = isinstance(top, Top) and isinstance(top.head, nn.Linear)
     return AuditFacts(
@@ -296,6 +308,7 @@ def _facts(run: Run, subject: Subject, conduct: Conduct) -> AuditFacts:
             "python": platform.python_version(),
         },
         rows={"train": len(rows.train), "test": len(rows.test), "public": len(rows.public)},
+        observed=observed if sampled else {},
         parties=tuple(party for party in run.active.embedded if party != ACTIVE),
         labels=len(subject.names),
         top="linear" if linear else top_of(run.config.model),

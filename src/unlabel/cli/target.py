@@ -71,9 +71,14 @@ class Target:
         fewer  go on without parties that are down, where all agreed to that
         """
         if self.kit is None:
-            with on_interrupt(UNCHANGED):
+            with on_interrupt(UNCHANGED), StepBar(messages, "opening") as bar:
                 opened = ul.Federation.open(
-                    self.folder, resume=resume, recovering=recovering, record=record, device=device
+                    self.folder,
+                    resume=resume,
+                    recovering=recovering,
+                    record=record,
+                    device=device,
+                    watch=bar.step,
                 )
             with on_interrupt(standing(opened, str(self))):
                 yield opened

@@ -26,6 +26,7 @@ from unlabel.party.randomness import Stream, own_randomness
 from unlabel.party.top import TopLearner
 from unlabel.party.training_loss import MIXING, TrainingLoss
 from unlabel.party.versions import Versions
+from unlabel.progress import Watch, watch_nothing
 from unlabel.wire import (
     AccumulateFisher,
     AccumulateUpdates,
@@ -266,14 +267,25 @@ class ActiveParty:
 
     @torch.no_grad()
     def embeddings(
-        self, rows: Tensor, *, table: str = "main", mode: Mode = "predict", first: int = 0
+        self,
+        rows: Tensor,
+        *,
+        table: str = "main",
+        mode: Mode = "predict",
+        first: int = 0,
+        watch: Watch = watch_nothing,
     ) -> list[Tensor]:
         """Return the embeddings of rows as they are predicted from, one tensor a party.
 
         mode   `view` for one random view of each row; `first` is the number of its first request
+        watch  called with the rows so far
         """
+        pieces, done = [], 0
         with own_randomness(self.device):
-            pieces = [parts for _, parts in self._predicted(rows, table, mode, first)]
+            for _, parts in self._predicted(rows, table, mode, first):
+                pieces.append(parts)
+                done += len(parts[0])
+                watch(done, len(rows), "looking at rows")
         return [torch.cat(parts) for parts in zip(*pieces, strict=True)]
 
     @torch.no_grad()

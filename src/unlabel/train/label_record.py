@@ -17,7 +17,7 @@ label is `UNKNOWN`, whatever the table says of them.
 
 from __future__ import annotations
 
-import hmac
+import hashlib
 import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 from torch import Tensor
 
-from unlabel.align.normal import normalise
+from unlabel.align.normal import forms_of, normalise
 from unlabel.config import AlignSettings
 from unlabel.data import Rows
 from unlabel.data.cells import label_form
@@ -46,6 +46,10 @@ UNKNOWN = -1
 FORGOTTEN, NEVER_KNOWN = 1, 2
 #: Bytes of a key and of what is made with it.
 SIZE = 32
+#: Bytes that SHA-256 takes at a time.
+BLOCK = 64
+#: Rows whose blocks are held at a time.
+PIECE = 65_536
 _FORM = "unlabel labels 1"
 _ARRAYS = ("people", "keys", "commitments", "tombstones", "elsewhere")
 _SAMPLES = "samples/"
@@ -264,14 +268,39 @@ Bound = LabelRecord | Update
 
 def _people(secret: str, ids: Array, align: AlignSettings) -> Array:
     """Return the run's own names for people, which only its secret links to ids."""
-    key, forms = bytes.fromhex(secret), (normalise(text, align) for text in ids.tolist())
-    return _stacked([hmac.digest(key, form.encode(), "sha256") for form in forms])
+    pads = _pads(np.frombuffer(bytes.fromhex(secret), np.uint8))
+    inside, outside = (hashlib.sha256(pad.tobytes()) for pad in pads)
+
+    def name(form: str) -> bytes:
+        first, last = inside.copy(), outside.copy()
+        first.update(form.encode())
+        last.update(first.digest())
+        return last.digest()
+
+    return _stacked(map(name, forms_of(ids, align)))
 
 
 def _marks(keys: Array, texts: Sequence[str]) -> Array:
     """Return HMAC-SHA-256(key, text) of each row."""
-    pairs = zip(keys, texts, strict=True)
-    return _stacked([hmac.digest(key.tobytes(), text.encode(), "sha256") for key, text in pairs])
+    sha, codes = hashlib.sha256, {text: text.encode() for text in set(texts)}
+    marks = []
+    for start in range(0, len(keys), PIECE):
+        inside, outside = (pad.tobytes() for pad in _pads(keys[start : start + PIECE]))
+        for number, text in enumerate(texts[start : start + PIECE]):
+            block = slice(BLOCK * number, BLOCK * number + BLOCK)
+            marks.append(sha(outside[block] + sha(inside[block] + codes[text]).digest()).digest())
+    return _stacked(marks)
+
+
+def _pads(keys: Array) -> tuple[Array, Array]:
+    """Return what HMAC puts before a text, and before the hash of both: K ^ 36.. and K ^ 5c..
+
+    HMAC(K, text) = H(K ^ 5c.. | H(K ^ 36.. | text)), with K filled up with 0 to a block of H
+    (RFC 2104). One call of `hmac.digest` a row takes twice as long as both hashes.
+    """
+    padded = np.zeros((*keys.shape[:-1], BLOCK), np.uint8)
+    padded[..., : keys.shape[-1]] = keys
+    return padded ^ np.uint8(0x36), padded ^ np.uint8(0x5C)
 
 
 def _stacked(rows: Iterable[bytes]) -> Array:

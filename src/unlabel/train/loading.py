@@ -102,6 +102,7 @@ def load_holdings(
     """
     config = checked_run(config)
     bound = update if folder is None else LabelRecord.read(folder / ACTIVE)
+    watch(0, 1, "reading the data")
     if config.data is not None:
         blank = bound is not None or config.is_label_free
         dataset = read_dataset(config, watch=watch, blank_labels=blank)
@@ -173,7 +174,9 @@ def _from_tables(
     stored = {p: stored_encoding(folder / p) for p in config.party_names()} if folder else {}
     blank = bound is not None or config.is_label_free
     tables = read_tables(config, encodings=stored, given=given, blank_labels=blank)
+    watch(0, 1, "matching rows")
     matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
+    watch(0, 1, "checking rows and labels")
     holdings = table_holdings(config, matched, bound)
     return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
 

@@ -163,7 +163,7 @@ def _fit_module(
     epochs = math.ceil(steps / a_pass)
     rate = recipe.optimiser or OptimiserSettings(lr=settings.lr)
     on_gpu = device.type == "cuda"
-    optimiser = _optimiser(recipe, top.module)
+    optimiser = make_fit_optimiser(recipe, top.module)
     Stream(recipe.seed, "active/fit").start("dropout", device)
     top.module.train()
     # Where each row stands in the views, which are of the training rows alone.
@@ -189,7 +189,7 @@ def _fit_module(
             held_now, at = [part[chosen - 1] for part in views], places
         else:
             held_now, at = active.local_embeddings["main"], None
-        for batch, labels, parts in _gathered(planned, active.labels, held_now, at):
+        for batch, labels, parts in gathered(planned, active.labels, held_now, at):
             loss, right_now = descended.loss(active.apply_top, parts, labels, step)
             optimiser.zero_grad(set_to_none=True)
             loss.backward()
@@ -224,7 +224,8 @@ def _fit_module(
     return history
 
 
-def _optimiser(recipe: Recipe, top: nn.Module) -> torch.optim.Optimizer:
+def make_fit_optimiser(recipe: Recipe, top: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimiser of a recipe over the weights of a top."""
     settings, weights = recipe.settings, list(top.parameters())
     if recipe.optimiser is not None:
         return make_optimiser(recipe.optimiser, weights)
@@ -236,7 +237,7 @@ def _optimiser(recipe: Recipe, top: nn.Module) -> torch.optim.Optimizer:
 Gathered = tuple[Tensor, Tensor, list[Tensor]]
 
 
-def _gathered(
+def gathered(
     planned: list[Tensor], labels: Tensor, held: Sequence[Tensor], places: Tensor | None
 ) -> Iterator[Gathered]:
     """Yield batches with their labels and embeddings, many of them gathered at once.

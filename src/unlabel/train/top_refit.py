@@ -20,7 +20,9 @@ from unlabel.models.registry import predicting
 from unlabel.models.tops import last_layer
 from unlabel.party import ActiveParty, Stream, own_randomness
 from unlabel.party.learner import Learner
+from unlabel.progress import Watch, watch_nothing
 from unlabel.train.epochs import epochs_of
+from unlabel.train.fit_together import fit_together
 from unlabel.train.label_record import UNKNOWN
 from unlabel.train.top_fit import Recipe, fit_top
 from unlabel.train.watch import Watcher
@@ -83,31 +85,69 @@ def refit_top(
     embeddings  [n, width] a party, in the order in which the top joins them
     labels      [n]; rows of labels that do not stay, and of no known label, are left out
     """
-    device = top.place.device
+    fresh = _Fresh(top, embeddings, labels, stay, recipe)
+    every, none = torch.arange(len(fresh.party.labels)), torch.empty(0, dtype=torch.int64)
+    with own_randomness(top.place.device), torch.enable_grad():
+        fit_top(fresh.party, Rows(every, none, none), recipe, watchers=watchers)
+    return fresh.finished()
+
+
+def refit_tops(
+    top: Learner,
+    embeddings: Sequence[Tensor],
+    labels: Tensor,
+    stay: Sequence[int],
+    recipes: Sequence[Recipe],
+    watch: Watch = watch_nothing,
+) -> list[nn.Module]:
+    """Return what `refit_top` makes of each recipe, fitted side by side; they differ in seeds."""
     used = torch.isin(labels.cpu(), torch.tensor(stay))
-    parts = [part[used.to(part.device)].to(device, torch.float32) for part in embeddings]
-    with own_randomness(device), torch.enable_grad():
-        learner = drawn_anew(top, recipe.seed)
-        module = learner.module
-        last = last_layer(module, [part.shape[1] for part in parts])
-        with predicting(module):
-            count = module([part[:1] for part in parts]).shape[1]
-        among = list(range(count)) if last is None else list(stay)
-        learner.module = _Some(module, among)
-        numbers = torch.full((count,), UNKNOWN)
-        numbers[among] = torch.arange(len(among))
-        alone = ActiveParty(
+    embeddings = [part[used.to(part.device)] for part in embeddings]
+    fresh = [_Fresh(top, embeddings, labels[used], stay, recipe) for recipe in recipes]
+    with torch.enable_grad():
+        fit_together([each.party for each in fresh], recipes, watch)
+    return [each.finished() for each in fresh]
+
+
+class _Fresh:
+    """A top with fresh weights and a party of its own that knows the labels that stay alone."""
+
+    def __init__(
+        self,
+        top: Learner,
+        embeddings: Sequence[Tensor],
+        labels: Tensor,
+        stay: Sequence[int],
+        recipe: Recipe,
+    ) -> None:
+        device = top.place.device
+        used = torch.isin(labels.cpu(), torch.tensor(stay))
+        some = embeddings if used.all() else [part[used.to(part.device)] for part in embeddings]
+        parts = [part.to(device, torch.float32) for part in some]
+        with own_randomness(device), torch.enable_grad():
+            learner = drawn_anew(top, recipe.seed)
+            self.module = learner.module
+            self._last = last_layer(self.module, [part.shape[1] for part in parts])
+            with predicting(self.module):
+                self._count = self.module([part[:1] for part in parts]).shape[1]
+        self._among = list(range(self._count)) if self._last is None else list(stay)
+        learner.module = _Some(self.module, self._among).to(device)
+        numbers = torch.full((self._count,), UNKNOWN)
+        numbers[self._among] = torch.arange(len(self._among))
+        self.party = ActiveParty(
             labels=numbers[labels.cpu()[used]],
-            names=[str(label) for label in among],
+            names=[str(label) for label in self._among],
             top=learner,
             widths=[part.shape[1] for part in parts],
             transport=LocalTransport({}),
         ).with_embeddings("main", parts)
-        every, none = torch.arange(len(parts[0])), torch.empty(0, dtype=torch.int64)
-        fit_top(alone, Rows(every, none, none), recipe, watchers=watchers)
-    if last is not None:
-        delete_outputs(last, [n for n in range(count) if n not in among], among)
-    return module
+
+    def finished(self) -> nn.Module:
+        """Return the top, once it is fitted, without the outputs that do not stay."""
+        if self._last is not None:
+            others = [n for n in range(self._count) if n not in self._among]
+            delete_outputs(self._last, others, self._among)
+        return self.module
 
 
 def drawn_anew(top: Learner, seed: int) -> Learner:
@@ -143,11 +183,14 @@ def delete_outputs(layer: nn.Linear, forgotten: list[int], stay: list[int]) -> N
 class _Some(nn.Module):
     """A top of which only some outputs are looked at."""
 
+    outputs: Tensor
+
     def __init__(self, top: nn.Module, outputs: list[int]) -> None:
         super().__init__()
-        self.top, self.outputs = top, outputs
+        self.top = top
+        self.register_buffer("outputs", torch.tensor(outputs), persistent=False)
 
     def forward(self, embeddings: Sequence[Tensor]) -> Tensor:
         """Return these logits, in the order given."""
-        logits: Tensor = self.top(embeddings)[:, self.outputs]
+        logits: Tensor = self.top(embeddings).index_select(1, self.outputs)
         return logits
