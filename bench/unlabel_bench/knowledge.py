@@ -44,10 +44,10 @@ def information(seen: Embedded, labels: Sequence[int]) -> float:
     """
     wanted = torch.tensor(list(labels), device=seen.truth.device)
     v, truth = (torch.isin(part, wanted).long() for part in (seen.labels, seen.truth))
-    return told(seen.train, v, seen.test, truth)
+    return nats_about(seen.train, v, seen.test, truth)
 
 
-def told(train: Tensor, v: Tensor, asked: Tensor, truth: Tensor) -> float:
+def nats_about(train: Tensor, v: Tensor, asked: Tensor, truth: Tensor) -> float:
     """Return a lower bound of what a layer Z tells of V, which is 0 or 1 a row, in nats.
 
         I(Z; V) >= H(V) - min over steps of CE(V, c(Z)) on the rows asked about

@@ -38,12 +38,12 @@ def cases(scene: str) -> dict[str, tuple[Case, str]]:
     original = cast.trained(0, cast.federation.holdings.rows)
     # Those that rule fast; the bench takes the slow ones too.
     names = [name for name in JUDGED if not MEASURES.get(name).slow]
-    found = {}
+    examined: dict[str, tuple[Case, str]] = {}
     for case in cast.cases(original):
-        if case.kind not in found:
+        if case.kind not in examined:
             measures = cast.judged(case, original, names)
-            found[case.kind] = (case, depth_of(judge(measures, LIMITS)))
-    return found
+            examined[case.kind] = (case, depth_of(judge(measures, LIMITS)))
+    return examined
 
 
 def test_the_units_of_the_gate_are_those_of_the_record() -> None:

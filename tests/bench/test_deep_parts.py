@@ -40,15 +40,15 @@ def test_it_goes_on_from_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert said == []
     *whole, _ = file.read_text(encoding="utf-8").splitlines(keepends=True)
     file.write_text("".join(whole), encoding="utf-8")
-    again = measure(settings, said.append)
+    second = measure(settings, said.append)
     assert [text.partition(": ")[0] for text in said] == ["seed 0 label 3 deep:epochs=1"]
-    for old, new in zip(result["records"], again["records"], strict=True):
+    for old, new in zip(result["records"], second["records"], strict=True):
         assert {**old, "seconds": 0} == {**new, "seconds": 0}
 
     about = {name: getattr(settings, name) for name in ("data", "parties", "model", "epochs")}
-    text = page({**again, "settings": {**about, "seeds": (0,), "note": ""}})
+    text = page({**second, "settings": {**about, "seeds": (0,), "note": ""}})
     assert "| 3 | deep:epochs=1 | 1 | 1 |" in text
-    assert len(table(again)) == 1 + len(MODELS)
+    assert len(table(second)) == 1 + len(MODELS)
 
 
 def line(model: str, epochs: int, retained: float, probe: float, told: float) -> dict[str, Any]:

@@ -52,9 +52,9 @@ def test_every_model_is_measured_and_a_second_start_repeats_none(tmp_path: Path)
     page = Path(files["page"]).read_text()
     assert all(title in page for title in (*SHARES.values(), *NUMBERS.values()))
     assert "confidences" not in result["records"][0]
-    again = bench.run(settings, pytest.fail)  # says nothing: there is nothing to do
-    assert again["records"] == result["records"]
-    assert again["summary"] == result["summary"]
+    second = bench.run(settings, pytest.fail)  # says nothing: there is nothing to do
+    assert second["records"] == result["records"]
+    assert second["summary"] == result["summary"]
     with pytest.raises(SettingsError, match="beside 2; name another file"):
         bench.run(replace(settings, retrained=3), pytest.fail)
 

@@ -15,7 +15,7 @@ from sklearn.metrics import balanced_accuracy_score, mutual_info_score, roc_auc_
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor
-from unlabel_bench.knowledge import told
+from unlabel_bench.knowledge import nats_about
 from unlabel_bench.rivals import RIVALS, rivals
 from unlabel_bench.rivals.cka import linear_cka
 from unlabel_bench.rivals.idi import index
@@ -61,8 +61,8 @@ def test_every_one_stays_within_its_bounds_and_repeats(
     models: dict[str, list[Observation]],
 ) -> None:
     cases = {**models, "forgotten": [knower(3)]}
-    first, again = (compare(cases, LABELS, measures=rivals()) for _ in range(2))
-    assert first == again
+    first, second = (compare(cases, LABELS, measures=rivals()) for _ in range(2))
+    assert first == second
     values = {name: m.value("forgotten") for name, m in first.items()}
     assert all(value is not None for value in values.values())
 
@@ -95,8 +95,10 @@ def test_a_comparison_without_others_has_no_value(name: str) -> None:
 
 def test_recovery_is_the_balanced_accuracy_of_a_logistic_regression() -> None:
     one = stranger(4)
-    x, gone = one.test.joined().double().numpy(), (one.test.labels == GONE).numpy()
-    fit, asked, y, truth = train_test_split(x, gone, test_size=0.3, random_state=0, stratify=gone)
+    x, forgotten = one.test.joined().double().numpy(), (one.test.labels == GONE).numpy()
+    fit, asked, y, truth = train_test_split(
+        x, forgotten, test_size=0.3, random_state=0, stratify=forgotten
+    )
     scale = StandardScaler().fit(fit)
     probe = LogisticRegression(max_iter=1000).fit(scale.transform(fit), y)
     figure = taken("lpr", one, {})
@@ -173,8 +175,8 @@ def test_separability_of_four_rows_worked_by_hand() -> None:
 
 def test_separability_takes_the_trace_with_fewer_rows_than_columns_too() -> None:
     rows = torch.randn(6, 40, generator=torch.Generator().manual_seed(1)).double()
-    gone = np.array([True, True, True, False, False, False])
-    sides = [rows.numpy()[side] for side in (gone, ~gone)]
+    forgotten = np.array([True, True, True, False, False, False])
+    sides = [rows.numpy()[side] for side in (forgotten, ~forgotten)]
     scatter = sum(np.trace(np.cov(side.T)) for side in sides)
     expected = ((sides[0].mean(0) - sides[1].mean(0)) ** 2).sum() / scatter
     value = taken("separability", seen(rows, [1, 1, 1, 0, 0, 0]), {}, (1,)).value
@@ -202,12 +204,12 @@ def test_the_information_of_a_binary_layer_is_the_exact_one() -> None:
     z = torch.tensor([1.0] * 100 + [-1.0] * 100)[:, None]
     y = torch.tensor([1] * 80 + [0] * 20 + [1] * 10 + [0] * 90)
     exact = mutual_info_score((z[:, 0] > 0).numpy(), y.numpy())
-    assert told(z, y, z, y) == pytest.approx(exact, abs=0.002)
-    assert told(z, y, z, y) == told(z, y, z, y)
+    assert nats_about(z, y, z, y) == pytest.approx(exact, abs=0.002)
+    assert nats_about(z, y, z, y) == nats_about(z, y, z, y)
     # A layer that says nothing, and one that says all: 0 and H(Y).
     noise = torch.randn(200, 3, generator=torch.Generator().manual_seed(2))
-    assert told(noise, y, noise.flip(0), y) < 0.05
-    whole = told(y.float()[:, None], y, y.float()[:, None], y)
+    assert nats_about(noise, y, noise.flip(0), y) < 0.05
+    whole = nats_about(y.float()[:, None], y, y.float()[:, None], y)
     entropy = -(0.45 * log(0.45) + 0.55 * log(0.55))
     assert entropy - 0.05 < whole <= entropy
 
@@ -338,12 +340,12 @@ def test_the_likelihood_ratio_worked_by_hand() -> None:
 def test_models_far_apart_are_told_and_the_same_ones_are_not() -> None:
     random = np.random.default_rng(0)
     sides = [random.normal(shift, 1, (8, 50)).tolist() for shift in (0, 40, 0)]
-    near, far, other = sides
-    assert u_lira(far, near).value == 1.0
+    near, distant, other = sides
+    assert u_lira(distant, near).value == 1.0
     value = u_lira(other, near).value
     assert value is not None
     assert abs(value - 0.5) < 0.1
-    assert u_lira(near[:2], far).value is None
+    assert u_lira(near[:2], distant).value is None
     nothing: list[list[float]] = [[], [], []]
     assert u_lira(nothing, nothing).value is None
 

@@ -461,12 +461,12 @@ def test_one_hidden_request_after_another_and_what_would_reveal_them(
         fed.forget([label], settings=ForgetSettings(method=QUICK)).commit(force=True)
     assert fed.forgotten == Forgotten(labels=(1, 3))
     assert has_hidden(fed)
-    again = ForgetSettings(method=QUICK, deepen=True)
-    outcome = fed.forget([1], settings=again)
+    settings = ForgetSettings(method=QUICK, deepen=True)
+    outcome = fed.forget([1], settings=settings)
     assert outcome.result.control  # a function of what stays, so it is the top that is there
     outcome.rollback()
-    again = replace(again, method=replace(QUICK, samples="public"))
-    fed.forget([1], settings=again).commit(force=True)
+    settings = replace(settings, method=replace(QUICK, samples="public"))
+    fed.forget([1], settings=settings).commit(force=True)
     assert fed.forgotten == Forgotten(labels=(1, 3))
     deep = Deep(epochs=2)
     with nothing_written(tmp_path):

@@ -245,8 +245,10 @@ def _stretched(scene: Scene) -> Observation:
     inside = seen.labels == scene.label
 
     def change(party: str, values: Tensor) -> Tensor:
-        own = seen.embeddings[party]
-        towards = nn.functional.normalize(own[inside].mean(0) - own[~inside].mean(0), dim=0)
+        embeddings = seen.embeddings[party]
+        towards = nn.functional.normalize(
+            embeddings[inside].mean(0) - embeddings[~inside].mean(0), dim=0
+        )
         return values - 0.99 * (values @ towards)[:, None] * towards
 
     return scene.mapped(change)
@@ -257,8 +259,8 @@ def _squashed(scene: Scene) -> Observation:
     """Send every number of an embedding through a curve that has an inverse."""
 
     def change(party: str, values: Tensor) -> Tensor:
-        own = scene.original.train.embeddings[party]
-        return ((values - own.mean(0)) / own.std(0).clamp_min(1e-6)).asinh()
+        embeddings = scene.original.train.embeddings[party]
+        return ((values - embeddings.mean(0)) / embeddings.std(0).clamp_min(1e-6)).asinh()
 
     return scene.mapped(change)
 

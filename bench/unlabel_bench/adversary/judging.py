@@ -84,7 +84,7 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
     in 100 may be refused, and all measures have an equal part in that: the reach is the quantile,
     with a margin.
     """
-    far: dict[str, list[float]] = defaultdict(list)
+    distances: dict[str, list[float]] = defaultdict(list)
     for line in lines:
         measures = measurements_from_json(line["values"])
         most: dict[str, float] = defaultdict(float)
@@ -93,9 +93,9 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
             sides = (away if rule.above else 0.0, -away if rule.below else 0.0)
             most[name] = max(most[name], *sides)
         for name, each in most.items():
-            far[name].append(each)
+            distances[name].append(each)
     return {
-        name: replace(spread, reach=_quantile(far[name], 1 - REFUSED / len(spreads)))
+        name: replace(spread, reach=_quantile(distances[name], 1 - REFUSED / len(spreads)))
         for name, spread in spreads.items()
     }
 
@@ -106,7 +106,7 @@ def _quantile(values: Sequence[float], share: float) -> float:
     return math.ceil(10 * MARGIN * sorted(values)[place]) / 10
 
 
-def found(line: Result, limits: AuditSettings) -> str:
+def depth_reached(line: Result, limits: AuditSettings) -> str:
     """Return the depth that the audit finds."""
     return depth_of(judge(measurements_from_json(line["values"]), limits))
 
@@ -118,7 +118,7 @@ def summary(lines: Sequence[Result]) -> Result:
     limits = AuditSettings(demand="none")
     kinds: dict[str, dict[str, Any]] = {}
     for line in lines:
-        kind, depth = line["kind"], found(line, limits)
+        kind, depth = line["kind"], depth_reached(line, limits)
         wrong = (
             not reaches(depth, line["depth"])
             if kind in HONEST

@@ -97,8 +97,8 @@ def measure(settings: HiddenTaughtSettings, say: Say) -> Result:
             originals[seed] = _trained(holdings, seed)
         for label in run.labels or settings.labels:
             say(f"{run.shown()}: label {label}")
-            found = list(_of_label(holdings, originals, label, settings.references))
-            lines += [{"run": run.shown(), "label": label, **line} for line in found]
+            measured = list(_of_label(holdings, originals, label, settings.references))
+            lines += [{"run": run.shown(), "label": label, **line} for line in measured]
     summary = [
         {**key, **{name: spread_of(some, name) for name in (*FIGURES, "seconds")}}
         for key, some in grouped(lines, "run", "model")
@@ -130,12 +130,12 @@ def _of_label(
 
     def line(model: str, seen: Seen, aim: Tensor, mask: Tensor | None = None) -> dict[str, Any]:
         right, theirs, p = seen[1].argmax(1) == truth[1], truth[1] == label, answers(seen)
-        members, gone = sides(entropy(seen[0]), truth[0], [label])
+        members, forgotten = sides(entropy(seen[0]), truth[0], [label])
         return {
             "model": model,
             "retained": right[~theirs].double().mean().item(),
             "forgotten": right[theirs].double().mean().item(),
-            "asr": attack_success(members, entropy(seen[1]), gone),
+            "asr": attack_success(members, entropy(seen[1]), forgotten),
             "entropy": entropy(p.log()).mean().item(),
             "divergence": divergence(aim, p),
             "from_mask": None if mask is None else divergence(mask, p),

@@ -121,8 +121,8 @@ class References:
             "original": [self._original(seed)],
             RETRAINED: [other for other in every if other is not seen],
         }
-        found = {n: m.beside(seen, labels, models) for n, m in self._measures.items()}
-        return {name: figure.value for name, figure in found.items()} | {
+        figures = {n: m.beside(seen, labels, models) for n, m in self._measures.items()}
+        return {name: figure.value for name, figure in figures.items()} | {
             "confidences": confidences(seen, labels)
         }
 
@@ -204,10 +204,10 @@ def summarise(lines: Sequence[Line], names: Sequence[str]) -> list[Line]:
         if aim is not None:
             gaps = [100 * (x["lpr"] - aim["mean"]) for x in whole if x.get("lpr") is not None]
             entry["lpr_gap"] = spread(gaps)
-        told = u_lira([x["confidences"] for x in whole], shadows) if whole else None
-        if told is not None and told.value is not None and name != RETRAINED:
-            half = ((told.high or 0) - (told.low or 0)) / 2
-            entry["u-lira"] = {"mean": told.value, "deviation": half, "count": len(whole)}
+        attack = u_lira([x["confidences"] for x in whole], shadows) if whole else None
+        if attack is not None and attack.value is not None and name != RETRAINED:
+            half = ((attack.high or 0) - (attack.low or 0)) / 2
+            entry["u-lira"] = {"mean": attack.value, "deviation": half, "count": len(whole)}
         entries.append(entry)
     return entries
 

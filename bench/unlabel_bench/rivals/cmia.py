@@ -46,13 +46,13 @@ class ClassMembership(Measure):
         rankings: list[Ranking] = []
         groups: list[NDArray[np.int64]] = []
         strata: list[NDArray[np.int64]] = []
-        neighbours = {}
+        nearest = {}
         for label in labels:
             near = _neighbour(observed.train.of([label]), stay)
             train, test = (part.of([label, near]) for part in (observed.train, observed.test))
             if any(len(part.labels.unique()) < 2 for part in (train, test)):
                 continue
-            neighbours[observed.names[label]] = observed.names[near]
+            nearest[observed.names[label]] = observed.names[near]
             score = _attack(train, test, label, stay)
             positive = test.labels.numpy() == label
             rankings.append(Ranking(score, positive))
@@ -64,7 +64,7 @@ class ClassMembership(Measure):
         group, kinds = np.concatenate(groups), np.concatenate(strata)
         each = [group == number for number in range(len(rankings))]
         interval = bootstrap(mean_auc(rankings, each), kinds)
-        return Figure(value, *interval, {"neighbours": neighbours})
+        return Figure(value, *interval, {"neighbours": nearest})
 
 
 def _answers(part: ObservedRows, stay: list[int]) -> Array:

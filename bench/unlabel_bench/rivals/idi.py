@@ -14,7 +14,7 @@ from unlabel.audit.layers import hidden_layers
 from unlabel.audit.measure import Comparison, Figure, Models
 from unlabel.audit.observation import Observation, ObservedRows
 from unlabel.terms import Depth
-from unlabel_bench.knowledge import told
+from unlabel_bench.knowledge import nats_about
 from unlabel_bench.measures import residual
 from unlabel_bench.rivals import RIVALS
 
@@ -36,7 +36,7 @@ class InformationDifference(Comparison):
 
     I is bounded by InfoNCE, E[f(z, y) - log mean_j exp f(z, y_j)] with a critic f. With two values
     of Y the mean over j is sum_y p(y) exp f(z, y), and the bound is H(Y) minus the cross-entropy of
-    a classifier, as `knowledge.told` has it, fitted to training rows and taken of test rows.
+    a classifier, as `knowledge.nats_about` has it, fitted to training rows and taken of test rows.
 
     Our reading: the layers are the embeddings of all parties side by side and the hidden layers of
     the top, since others do not leave a party; `layers` has I of each.
@@ -58,8 +58,8 @@ class InformationDifference(Comparison):
         retrained = [each for each in known if each is not observed] or known
         if "original" not in models or not retrained:
             return Figure(None, note="It needs the original and a retrained model.")
-        gone = [_gone(part.labels, labels) for part in (observed.train, observed.test)]
-        if any(not part.any() or part.all() for part in gone):
+        forgotten = [_gone(part.labels, labels) for part in (observed.train, observed.test)]
+        if any(not part.any() or part.all() for part in forgotten):
             return Figure(None, note="It needs rows of forgotten labels and of others.")
         before, *aims = (self._known(x, labels) for x in (models["original"][0], *retrained))
         return index(self.information(observed, labels), before, aims)
@@ -80,7 +80,7 @@ class InformationDifference(Comparison):
             layers |= {f"layer {number}": pair for number, pair in enumerate(pairs, 1)}
         v, truth = (_gone(part.labels, labels).long().to(PLACE) for part in (train, test))
         return {
-            name: told(seen.float().to(PLACE), v, asked.float().to(PLACE), truth)
+            name: nats_about(seen.float().to(PLACE), v, asked.float().to(PLACE), truth)
             for name, (seen, asked) in layers.items()
         }
 

@@ -43,8 +43,8 @@ class LinearProbeRecovery(Measure):
     def measure(self, observed: Observation, labels: tuple[int, ...]) -> Figure:
         """Fit and judge."""
         test = observed.test
-        gone = np.isin(test.labels.numpy(), labels)
-        if min(gone.sum(), (~gone).sum()) < 4:
+        forgotten = np.isin(test.labels.numpy(), labels)
+        if min(forgotten.sum(), (~forgotten).sum()) < 4:
             return Figure(None, note="It needs four test rows of forgotten labels and of others.")
         from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import train_test_split
@@ -53,10 +53,10 @@ class LinearProbeRecovery(Measure):
 
         x, asked, y, truth = train_test_split(
             test.joined().double().numpy(),
-            gone,
+            forgotten,
             test_size=HELD_OUT,
             random_state=self.seed,
-            stratify=gone,
+            stratify=forgotten,
         )
         probe = make_pipeline(StandardScaler(), LogisticRegression(C=C, max_iter=STEPS)).fit(x, y)
         score = probe.decision_function(asked)

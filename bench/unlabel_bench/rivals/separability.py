@@ -36,22 +36,22 @@ class Separability(Measure):
 
     def measure(self, observed: Observation, labels: tuple[int, ...]) -> Figure:
         """Compare means."""
-        gone = torch.isin(observed.test.labels, torch.tensor(list(labels)))
-        if min(int(gone.sum()), int((~gone).sum())) < 2:
+        forgotten = torch.isin(observed.test.labels, torch.tensor(list(labels)))
+        if min(int(forgotten.sum()), int((~forgotten).sum())) < 2:
             return Figure(None, note="It needs two test rows of forgotten labels and of others.")
-        value = _separability(observed.test.joined(), gone)
+        value = _separability(observed.test.joined(), forgotten)
         if value is None:
             return Figure(None, note="The embeddings are the same for every row.")
         alone = {
-            party: {"value": _separability(rows, gone)}
+            party: {"value": _separability(rows, forgotten)}
             for party, rows in observed.test.embeddings.items()
         }
         return Figure(value, detail={"parties": alone})
 
 
-def _separability(rows: Tensor, gone: Tensor) -> float | None:
+def _separability(rows: Tensor, forgotten: Tensor) -> float | None:
     """Return the ratio; None where no row differs from another of its side."""
-    sides = [rows.double()[side] for side in (gone, ~gone)]
+    sides = [rows.double()[side] for side in (forgotten, ~forgotten)]
     scatter = sum(float(side.var(0).sum()) for side in sides)
     apart = (sides[0].mean(0) - sides[1].mean(0)).square().sum()
     return float(apart) / scatter if scatter > 0 else None
