@@ -84,7 +84,7 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
     in 100 may be refused, and all measures have an equal part in that: the reach is the quantile,
     with a margin.
     """
-    distances: dict[str, list[float]] = defaultdict(list)
+    farthest: dict[str, list[float]] = defaultdict(list)
     for line in lines:
         measures = measurements_from_json(line["values"])
         most: dict[str, float] = defaultdict(float)
@@ -93,9 +93,9 @@ def with_reach(lines: Sequence[Result], spreads: Mapping[str, Spread]) -> dict[s
             sides = (away if rule.above else 0.0, -away if rule.below else 0.0)
             most[name] = max(most[name], *sides)
         for name, each in most.items():
-            distances[name].append(each)
+            farthest[name].append(each)
     return {
-        name: replace(spread, reach=_quantile(distances[name], 1 - REFUSED / len(spreads)))
+        name: replace(spread, reach=_quantile(farthest[name], 1 - REFUSED / len(spreads)))
         for name, spread in spreads.items()
     }
 
