@@ -28,7 +28,7 @@ from unlabel.report.annex import make_auditor_keys
 from unlabel.report.verify_figures import EARLIER_RULES
 from unlabel.train import Training
 from unlabel.train.top_fit import Recipe
-from unlabel.train.top_refit import LEAST, refit_recipe
+from unlabel.train.top_refit import LEAST, refit_recipe, refit_tops
 from unlabel.wire import LocalTransport, Message
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -148,7 +148,7 @@ def look_at(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
         monkeypatch.setattr(f"unlabel.audit.{place}.SAMPLED", rows)
 
 
-def test_tops_of_a_sample_take_as_many_steps_as_the_new_top_of_the_request(
+def test_of_a_sample_tops_are_taught_by_as_many_rows_and_steps_as_that_of_the_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look_at(monkeypatch, 150)
@@ -156,9 +156,17 @@ def test_tops_of_a_sample_take_as_many_steps_as_the_new_top_of_the_request(
     asked_for: list[int] = []
     for place in ("unlabel.forget.methods.hidden", "unlabel.audit.references"):
         monkeypatch.setattr(f"{place}.refit_recipe", noting(asked_for))
+    taught: list[int] = []
+
+    def refit(*given: Any) -> Any:
+        taught.append(len(given[2]))
+        return refit_tops(*given)
+
+    monkeypatch.setattr("unlabel.audit.references.refit_tops", refit)
     stage(federation)
     verdict = federation.audit(demand="none")
     assert verdict.facts.observed["train"] < verdict.facts.rows["train"] / 2
+    assert taught == [verdict.facts.rows["train"]]
     assert asked_for[0] > LEAST
     assert asked_for == [asked_for[0]] * (1 + TOPS)
 
@@ -203,9 +211,8 @@ def test_of_a_large_table_so_many_rows_are_asked_for_whatever_the_label(
         with asked(monkeypatch) as found:
             verdict = federation.audit(demand="none")
         rows = torch.cat([rows for party, rows in found if party == "shop"])
-        assert len(rows) == 2 * 150  # of the model before, and of the one after
-        assert torch.equal(rows[:150], rows[150:])
-        assert torch.equal(rows[:150], sampled(ROWS))
+        assert torch.equal(rows[:150], sampled(ROWS))  # of the model before
+        assert torch.equal(rows[150:], torch.arange(ROWS))  # and all of the one after
         seen = verdict.facts.observed
         assert seen["train"] + seen["test"] < 150 < verdict.facts.rows["train"]
         words = f"{seen['train']} of {verdict.facts.rows['train']} training rows"

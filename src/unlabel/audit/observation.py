@@ -3,8 +3,9 @@
 The audit itself must not reveal the request. Asking a party for the forgotten rows alone, or for
 all others, would name them; so every party is asked for every row of its table, from the first to
 the last, and of a table of more than 100,000 rows for so many, drawn without looking at labels and
-the same in every audit. All measures are functions of the answers. An observation of a retrained
-model is kept in a file, so that the model is retrained once and not for every audit.
+the same in every audit; of the model that is judged for all, since tops are fitted to them. All
+measures are functions of the answers. An observation of a retrained model is kept in a file, so
+that the model is retrained once and not for every audit.
 """
 
 from __future__ import annotations
@@ -82,12 +83,20 @@ class Observation:
     test   rows that no model of this run was trained on
     names  of the labels, in the order of their numbers
     top    the label holder's model, to look inside; None where only its answers were kept
+    every  embeddings, one tensor a party, and labels of all training rows, where `train` is a
+           sample: what a new top was taught by is more than a sample of it
     """
 
     train: ObservedRows
     test: ObservedRows
     names: tuple[str, ...]
     top: nn.Module | None = field(default=None, compare=False, repr=False)
+    every: tuple[list[Tensor], Tensor] | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def taught(self) -> tuple[list[Tensor], Tensor]:
+        """Embeddings, one tensor a party, and labels of all training rows."""
+        return self.every or (list(self.train.embeddings.values()), self.train.labels)
 
     def masked(self, labels: Sequence[int]) -> Observation:
         """Return the control: the same model with the outputs of labels muted."""
@@ -107,16 +116,26 @@ def observe(
     names: Sequence[str],
     *,
     whole: bool = False,
+    every: bool = False,
     watch: Watch = watch_nothing,
 ) -> Observation:
     """Ask every party for all of its rows, or for a sample, in the order of their numbers.
 
     whole  all, however many: of people none may be missing
+    every  ask for all, look at a sample, and keep the embeddings of all training rows
     watch  called with the rows so far
     """
     count = len(active.labels)
     asked = (torch.arange(count) if whole else sampled(count)).to(active.device)
-    embeddings = active.embeddings(asked, watch=watch)
+    taught = None
+    if every and len(asked) < count:
+        embeddings = active.embeddings(torch.arange(count, device=active.device), watch=watch)
+        known = rows.train[active.labels[rows.train.to(active.device)].cpu() >= 0]
+        trained = known.to(active.device)
+        taught = [part[trained].cpu() for part in embeddings], active.labels[trained].cpu()
+        embeddings = [part[asked] for part in embeddings]
+    else:
+        embeddings = active.embeddings(asked, watch=watch)
     active.top.begin("predict", 0)
     logits = scores = active.spread(active.apply_top(embeddings))
     top = active.top.module
@@ -135,7 +154,7 @@ def observe(
     places[asked.cpu()] = torch.where(seen.labels >= 0, torch.arange(len(seen)), -1)
     positions = (places[part.cpu()] for part in (rows.train, rows.test))
     train, test = (seen.take(place[place >= 0]) for place in positions)
-    return Observation(train, test, tuple(names), copy.deepcopy(top).cpu().eval())
+    return Observation(train, test, tuple(names), copy.deepcopy(top).cpu().eval(), taught)
 
 
 def sampled(rows: int) -> Tensor:

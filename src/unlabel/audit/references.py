@@ -148,15 +148,17 @@ def refitted(
     """Return tops refitted without labels to the embeddings of a model, from seeds of their own.
 
     training  how the run was trained; `top` is of the layers that its top has
-    rows      training rows of the run, also where fewer were seen: the new top of a request took
-              as many steps as these have, and one that is held against it must too
+    rows      training rows of the run, those of labels forgotten earlier too: they decide the steps
+              of a request's new top, and one that is held against it takes as many. It is taught
+              by all rows as well: tops of a sample have its chance in common, and the new top of
+              the request would be nearer to the original, which saw all
     """
-    stay = [n for n in seen.train.labels.unique().tolist() if n not in labels]
+    embeddings, truth = seen.taught
+    stay = [n for n in truth.unique().tolist() if n not in labels]
     if len(stay) < 2:
         return []
-    embeddings = list(seen.train.embeddings.values())
     recipes = [refit_recipe(training, rows, number=number) for number in range(1, TOPS + 1)]
-    modules = refit_tops(top, embeddings, seen.train.labels, stay, recipes, watch)
+    modules = refit_tops(top, embeddings, truth, stay, recipes, watch)
     return [with_answers(seen, module.cpu().eval()) for module in modules]
 
 

@@ -207,7 +207,8 @@ def _models(
         for name, version in (("original", case.before), ("forgotten", case.after)):
             if version is not None:
                 active.versions.restore(version)
-                models[name] = _observe(active, case, subject, watch)
+                every = name == "forgotten"
+                models[name] = _observe(active, case, subject, watch, every=every)
         if run.config.audit.layers and case.before is not None and run.config.bottoms != "blind":
             alike = active.versions.compare_layers(case.before)
             if layers is not None:
@@ -221,12 +222,14 @@ def _models(
     return models
 
 
-def _observe(active: ActiveParty, case: Case, subject: Subject, watch: Watch) -> Observation:
+def _observe(
+    active: ActiveParty, case: Case, subject: Subject, watch: Watch, *, every: bool = False
+) -> Observation:
     """Observe a model, without the rows of labels that were forgotten earlier."""
     names = subject.names
     with subject.seen_by(active):
         whole = subject.is_of_people
-        model = observe(active, subject.rows, names, whole=whole, watch=watch)
+        model = observe(active, subject.rows, names, whole=whole, every=every, watch=watch)
     earlier = [n for n in case.facts.forgotten.labels if names[n] not in case.request.labels]
     return replace(model, train=model.train.without(earlier), test=model.test.without(earlier))
 

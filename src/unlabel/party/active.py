@@ -286,7 +286,9 @@ class ActiveParty:
                 pieces.append(parts)
                 done += len(parts[0])
                 watch(done, len(rows), "looking at rows")
-        return [torch.cat(parts) for parts in zip(*pieces, strict=True)]
+        columns = [list(parts) for parts in zip(*pieces, strict=True)]
+        pieces.clear()  # of many rows only one party's are held twice
+        return [torch.cat(columns.pop(0)) for _ in range(len(columns))]
 
     @torch.no_grad()
     def logits(self, rows: Tensor, *, table: str = "main") -> Tensor:
