@@ -37,8 +37,8 @@ def test_time_belongs_to_the_phase_of_the_last_note(monkeypatch: pytest.MonkeyPa
 
 
 def test_its_table_is_the_same_every_time_and_too_few_rows_are_refused() -> None:
-    first, again = made_table(200, 0), made_table(200, 0)
-    assert (first["bank"]["x"] == again["bank"]["x"]).all()
+    first, second = made_table(200, 0), made_table(200, 0)
+    assert (first["bank"]["x"] == second["bank"]["x"]).all()
     assert len(set(first["bank"]["kind"])) == 6
     with pytest.raises(SettingsError):
         AuditSpeedSettings(rows=(50,))

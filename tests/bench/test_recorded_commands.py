@@ -23,9 +23,21 @@ from unlabel.words import parse_settings
 ROOT = Path(__file__).parents[2]
 COMMANDS = typer.main.get_command(app)
 RECORDS = sorted((ROOT / "results").glob("*.json"))
+#: Records of 0.9 whose commands name the method `people` or the option --listed of its covers, both
+#: since removed.
+REMOVED = (
+    *("adult_people", "credit_default_blind_people", "credit_default_people"),
+    "robustness_many_requests",
+)
+#: Records of the bench `people` of 0.9; what it measures now is something else, in another table.
+RESHAPED = ("adult_people", "credit_default_people", "people")
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def records(without: tuple[str, ...]) -> list[Path]:
+    return [path for path in RECORDS if path.stem not in without]
+
+
+@pytest.mark.parametrize("path", records(REMOVED), ids=lambda path: path.stem)
 def test_a_recorded_command_is_one_that_its_bench_takes(path: Path) -> None:
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     for command in command_of(record).split(" && "):
@@ -38,7 +50,7 @@ def test_a_recorded_command_is_one_that_its_bench_takes(path: Path) -> None:
             parse_settings(BENCHES.get(name).settings, rest)
 
 
-@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", records(RESHAPED), ids=lambda path: path.stem)
 def test_a_recorded_result_is_shown_as_a_table(path: Path) -> None:
     record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     heads, *rows = BENCHES.get(record["bench"]).table(record)

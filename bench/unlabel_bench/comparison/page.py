@@ -69,15 +69,20 @@ def _briefly(spread: Mapping[str, float] | None) -> str:
 def learned(entry: Line) -> str:
     """Return in few words what the passive parties learn of the label's rows, or of its samples.
 
-    A method that asks for public samples alone tells of these, and of no training rows.
+    A method that asks for public samples alone tells of these, and of no training rows. One that
+    asks for all rows, or for public samples, and sends no gradients tells nothing: it asks for the
+    same whatever the label.
     """
     if entry["names_rows"] is None:
         return ""
-    rows = entry["tells"]["rows"]
-    alone = set(rows) <= {"public"} and not entry["names_rows"]
-    if alone and not entry["tells"]["gradients"]:  # the same samples whatever the label
+    tells = entry["tells"]
+    rows = set(tells["rows"])
+    same = rows <= {"public"} or (
+        {"forgotten", "retained"} <= rows and set(tells["messages"]) <= {"BeginRequest"}
+    )
+    if same and not entry["names_rows"] and not tells["gradients"]:
         return "nothing"
-    what = "samples" if set(rows) <= {"public"} else "rows"
+    what = "samples" if rows <= {"public"} else "rows"
     if entry["names_rows"]:
         return f"{what} named"
     return f"{what} shown by gradients" if entry["shows_rows"] else f"{what} among others"

@@ -88,8 +88,8 @@ def _audit(settings: AuditSpeedSettings, rows: int, say: Say) -> dict[str, Any]:
         seconds = time.perf_counter() - began
     if done.returncode:
         raise UnlabelError(f"The audit of {rows:,} rows failed: {done.stderr[-2000:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return {"rows": rows, "seconds": seconds, "load": load, **told}
+    reported = json.loads(done.stdout.splitlines()[-1])
+    return {"rows": rows, "seconds": seconds, "load": load, **reported}
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:

@@ -41,8 +41,13 @@ class Deep(Method):
         L(p) + sum over parties of (heads x L(p_k) + contrast x C(z_k)),
         L(p) = (1 - teacher) x CE(y, p) + teacher x KL(q || p)
 
-    with CE as in the training, mixed or balanced as it was, and C the supervised contrast of party
-    k's embeddings. Layers are drawn anew whole, from the last one back, until they hold the share
+    with C the supervised contrast of party k's embeddings z_k, and z_k normalised to length 1:
+
+        C(z) = mean over i of -1 / |P(i)| x sum over j in P(i) of
+                   log exp(z_i z_j / 0.1) / sum over k != i of exp(z_i z_k / 0.1)
+
+    P(i) are the other rows of i's label in the batch. CE is as in the training, mixed or balanced
+    as it was. Layers are drawn anew whole, from the last one back, until they hold the share
     `reinitialise`: in a ResNet18 its first layers stay, with 7 % of the weights at most, while of
     a small network, where each layer holds more, none may. What stays met the label, and is
     trained on without it: it brings accuracy back sooner and carries some of the label over. Only
@@ -208,13 +213,7 @@ def _epochs(training: int, a_pass: int) -> int:
 
 
 def contrasted(values: Tensor, labels: Tensor) -> Tensor:
-    """Return the supervised contrast of embeddings z, normalised, of a batch.
-
-        mean over i of -1 / |P(i)| x sum over j in P(i) of
-            log exp(z_i z_j / t) / sum over k != i of exp(z_i z_k / t)
-
-    P(i) are the other rows of i's label; rows without any count 0.
-    """
+    """Return C(z) of the embeddings z of a batch, as `Deep` has it; rows without P(i) count 0."""
     z = F.normalize(values.float(), dim=1)
     others = ~torch.eye(len(z), dtype=torch.bool, device=z.device)
     near = (z @ z.T / CONTRAST).masked_fill(~others, -torch.inf).log_softmax(1)
