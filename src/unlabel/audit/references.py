@@ -159,6 +159,7 @@ def refitted(
         return []
     recipes = [refit_recipe(training, rows, number=number) for number in range(1, TOPS + 1)]
     modules = refit_tops(top, embeddings, truth, stay, recipes, watch)
+    seen = replace(seen, every=None)
     return [with_answers(seen, module.cpu().eval()) for module in modules]
 
 

@@ -115,10 +115,11 @@ def audit(
     references = trainings.seen(retrained)
     if measured_people and not references:
         raise ForgetError(NO_REFERENCES)
-    observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     passes = matched_epochs(run, conduct, case.facts.forgotten) if names and not exact else 0
     matched = trainings.seen(retrained, epochs=passes) if passes else []
     tops = _refitted(run, case, subject, models["forgotten"], watch)
+    models["forgotten"] = replace(models["forgotten"], every=None)  # of many rows that is much
+    observed: dict[str, list[Observation]] = {name: [one] for name, one in models.items()}
     groups = {"retrained": references, "matched": matched}
     observed |= {name: [one for one, _ in some] for name, some in groups.items() if some}
     observed |= {"refitted": tops} if tops else {}

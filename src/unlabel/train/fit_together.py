@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import islice
 
 import torch
 from torch import nn
@@ -62,7 +63,7 @@ def _descend(
     step = 0
     for epoch in range(1, math.ceil(shared.steps / batch_count(rows, size)) + 1):
         left = shared.steps - step
-        planned = [list(batches(rows, size, seed=r.seed, epoch=epoch))[:left] for r in recipes]
+        planned = [islice(batches(rows, size, seed=r.seed, epoch=epoch), left) for r in recipes]
         for drawn in zip(*(gathered(each, labels, held, None) for each in planned), strict=True):
             if step % LOOK == 0:
                 watch(step, shared.steps, f"fitting {len(parties)} tops anew")

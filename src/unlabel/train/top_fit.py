@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -238,14 +239,14 @@ Gathered = tuple[Tensor, Tensor, list[Tensor]]
 
 
 def gathered(
-    planned: list[Tensor], labels: Tensor, held: Sequence[Tensor], places: Tensor | None
+    planned: Iterable[Tensor], labels: Tensor, held: Sequence[Tensor], places: Tensor | None
 ) -> Iterator[Gathered]:
     """Yield batches with their labels and embeddings, many of them gathered at once.
 
     places  where each row stands among the embeddings, if not at its number
     """
-    for start in range(0, len(planned), GATHERED):
-        some = planned[start : start + GATHERED]
+    coming = iter(planned)
+    while some := list(islice(coming, GATHERED)):
         rows, sizes = torch.cat(some), [len(batch) for batch in some]
         at = rows if places is None else places[rows]
         pieces = [part.index_select(0, at).split(sizes) for part in held]
