@@ -94,9 +94,9 @@ def _audit(settings: AuditSpeedSettings, rows: int, say: Say) -> dict[str, Any]:
 
 def table(result: dict[str, Any]) -> list[list[str]]:
     """Return seconds and memory as rows for people."""
-    lines = [["rows", "looked at", "seconds", "longest silence", "GB", "load before"]]
+    lines = [["rows", "looked at", "seconds", "of a core", "longest silence", "GB", "load"]]
     for each in result["audits"]:
-        figures = [f"{each[name]:.1f}" for name in ("seconds", "longest")]
+        figures = [f"{each[name]:.1f}" for name in ("seconds", "cpu", "longest")]
         memory, load = f"{each['peak_bytes'] / 1e9:.2f}", f"{each['load']:.1f}"
         seen = sum(each["seen"].values())
         lines.append([f"{each['rows']:,}", f"{seen:,}", *figures, memory, load])
@@ -129,7 +129,8 @@ def page(result: Result) -> str:
         "(tables, ids, labels), look (embeddings before and after), tops (seven fitted anew), "
         "measures, pictures, attacks, write. The longest silence is the longest time without a "
         "report of progress once libraries are imported. Rows looked at are training and test rows "
-        "of a sample of 100,000 rows at most.",
+        "of a sample of 100,000 rows at most. Of a core: seconds that the audit "
+        "itself computed, over all cores. Load: processes that wanted a core before it began.",
         markdown.table(table(result)),
         "Seconds of each phase:",
         markdown.table(_phases(result)),

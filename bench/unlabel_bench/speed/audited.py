@@ -1,7 +1,7 @@
 """One audit in a process of its own, timed phase by phase.
 
-`python -m unlabel_bench.speed.audited RUN` prints one line of JSON: seconds by phase, and the most
-memory that the process held.
+`python -m unlabel_bench.speed.audited RUN` prints one line of JSON: seconds by phase and of the
+processor, and the most memory that the process held.
 """
 
 from __future__ import annotations
@@ -70,7 +70,12 @@ def main(folder: str) -> None:
     facts = federation.audit(demand="none", watch=clock.watch).facts
     clock.enter("start")
     seen = facts.observed or facts.rows
-    line = {"phases": clock.seconds, "longest": clock.longest, "peak_bytes": peak_bytes()}
+    line = {
+        "phases": clock.seconds,
+        "longest": clock.longest,
+        "peak_bytes": peak_bytes(),
+        "cpu": time.process_time(),
+    }
     print(json.dumps({**line, "seen": {part: seen[part] for part in ("train", "test")}}))
 
 
