@@ -6,13 +6,16 @@ BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
 INPUTS := pyproject.toml bench/pyproject.toml constraints.txt
 
-.PHONY: demo test stress stress-quick federation-demo federation-test check wheel-demo lint types docs site docs-figures related-work reproduction bench-small fuzz clean help
+.PHONY: demo desk-demo test stress stress-quick federation-demo federation-test check wheel-demo lint types docs site docs-figures related-work reproduction bench-small fuzz clean help
 
 help:            ## show this list
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
 
 demo: $(VENV)/.base   ## two parties train, forget a digit, audit and certify it
 	$(BIN)/unlabel demo
+
+desk-demo: $(VENV)/.dev   ## open the erasure desk on a run with three requests in different states
+	$(BIN)/unlabel desk --demo runs/desk-demo
 
 # Small models are as fast with one thread, and two would spin where others want the cores.
 test: $(VENV)/.dev    ## the tests
@@ -57,7 +60,7 @@ docs: $(VENV)/.dev    ## run every example in the docs and docstrings; pages agr
 # Pages go into the site as they lie here, so that their links hold there too; a dead link fails.
 site: $(VENV)/.site   ## the pages as a site with search, in build/site/html
 	rm -rf build/site && mkdir -p build/site/source
-	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs results build/site/source
+	cp -r README.md CHANGELOG.md CONTRIBUTING.md docs results deploy build/site/source
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Read it: $(PYTHON) -m http.server --directory build/site/html"
 
@@ -99,13 +102,13 @@ $(VENV)/.dev: $(VENV)/.base
 # PYTHONDONTWRITEBYTECODE set nothing would be kept, and every start of Python take seconds longer.)
 $(VENV)/.all: $(BIN)/python $(INPUTS)
 	@echo "Installing unlabel and what all tests need into $(VENV) (once; PyTorch is large) ..."
-	$(PIP) install --no-compile --constraint constraints.txt --editable '.[dev,federation]' --editable ./bench
+	$(PIP) install --no-compile --constraint constraints.txt --editable '.[dev,federation,flare]' --editable ./bench
 	@touch $(VENV)/.base
 	@touch $(VENV)/.dev $(VENV)/.federation $@
 
 $(VENV)/.federation: $(VENV)/.base
 	@echo "Installing what a federation needs ..."
-	$(PIP) install --constraint constraints.txt --editable '.[federation]' --editable ./bench
+	$(PIP) install --constraint constraints.txt --editable '.[federation,flare]' --editable ./bench
 	@touch $@
 
 $(VENV)/.site: $(VENV)/.base

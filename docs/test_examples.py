@@ -27,8 +27,9 @@ from cli.command_line import one_thread, unlabel
 __all__ = ["one_thread"]  # a fixture for every test here
 
 ROOT = Path(__file__).parent.parent
-#: The tutorial is run by docs/test_tutorial.py, which also reads what its commands print.
-ELSEWHERE = {"tutorial.md"}
+#: Run by docs/test_tutorial.py and tests/federation/test_operations_page.py, which also read what
+#: the commands print.
+ELSEWHERE = {"tutorial.md", "operations.md"}
 PAGES = [
     *(ROOT / "README.md", ROOT / "results" / "README.md"),
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page.name not in ELSEWHERE),

@@ -28,8 +28,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 SECTION = re.compile(r"^## `(\S+)`\n(.*?)(?=^## )", re.MULTILINE | re.DOTALL)
 SECTIONS: dict[str, str] = dict(SECTION.findall(PAGE))
-#: Retraining, and the control.
-UNTUNED = ("retrain", "mask")
+#: Retraining, and the controls.
+UNTUNED = ("retrain", "mask", "as-released")
 BLOCK = re.compile(r"^```(text|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

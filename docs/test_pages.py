@@ -221,7 +221,7 @@ def test_the_page_on_python_names_every_verb_and_every_type_that_one_returns() -
     text = page("python.md")
     verbs = [name for name, kind in vars(ul.Federation).items() if callable(kind)]
     internal = {"refresh", "load_latest", "hand_over", "predict_rows", "version_facts", "of"}
-    internal |= {"with_recovery", "close"}
+    internal |= {"with_recovery", "close", "predict_tables", "revoke_exports"}
     missing = [n for n in verbs if not n.startswith("_") and n not in internal and n not in text]
     assert missing == []
     elsewhere = {n for n in ul.__all__ if n.endswith(("Settings", "Error", "Config", "Diverged"))}
@@ -238,7 +238,9 @@ def test_the_table_of_forgetting_names_every_method() -> None:
 
 def test_the_table_of_related_work_has_every_method_here() -> None:
     named = sorted(work.unlabel for work in related_work.table() if work.unlabel)
-    assert named == METHODS.names(), "bench/unlabel_bench/paper/related_work.csv: a line of each"
+    # The same publication as `mixup-ascent`, by its code.
+    published = [name for name in METHODS.names() if name != "as-released"]
+    assert named == published, "bench/unlabel_bench/paper/related_work.csv: a line of each"
 
 
 # --- what tools/ write ------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,15 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unlabel.config import Agreement, FederationFile
-from unlabel.config.loader import agreement_digest, dump, read_federation, read_party
+from unlabel.config import FederationFile
+from unlabel.config.loader import dump, read_federation, read_party
 from unlabel.data import ACTIVE
 from unlabel.errors import PartyLost
-from unlabel.remote import connect, rules
-from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
-from unlabel.remote.kit import AGREEMENT, PARTY, ROOT, Kit
+from unlabel.progress import Watch
+from unlabel.remote import connect
+from unlabel.remote.certificates import Authority
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import PARTY
 from unlabel.remote.party_home import PartyHome, open_party
-from unlabel.remote.provision import AUTHORITY, AUTHORITY_KEY, agreement_with_keys, provision
+from unlabel.remote.provision import provision, write_kits
 from unlabel.wire import LocalTransport, Message
 
 DAYS = 30
@@ -69,60 +70,20 @@ def provisioned(folder: Path, text: str, *, seed: int | None = None) -> dict[str
 
 
 def make_kits(folder: Path, text: str = FEDERATION) -> Authority:
-    """Write what `Kit` reads and the authority, as of `NOW`, where there is no engine."""
-    settings = settings_of(folder, text)
-    agreement = agreement_with_keys(settings, folder)
-    authority = Authority.make(agreement.name, NOW)
-    for name, party in settings.party_files(agreement_digest(agreement)).items():
-        kit = folder / name
-        role = "server" if name == ACTIVE else "client"
-        for part in ("engine", "admin") if name == ACTIVE else ("engine",):
-            (kit / part / "startup").mkdir(parents=True)
-            (kit / part / "local").mkdir()
-        (kit / AGREEMENT).write_text(dump(agreement))
-        (kit / PARTY).write_text(dump(party))
-        local = kit / "engine" / "local"
-        rules.write_json(local / rules.AUTHORIZATION, rules.permissions(role))
-        rules.write_json(local / rules.RESOURCES, rules.resources(role, ENGINE_DEFAULTS))
-        for startup, base, owner in Kit.read(kit).certificates():
-            key = make_key()
-            certificate = authority.certify(owner, key.public_key(), DAYS, NOW)
-            secret(startup / f"{base}.key", key_bytes(key))
-            (startup / f"{base}.crt").write_bytes(certificate_bytes(certificate))
-            (startup / ROOT).write_bytes(certificate_bytes(authority.certificate))
-    write_authority(folder / AUTHORITY, authority, agreement)
+    """Write the kits and the authority as of `NOW`, for `DAYS` days."""
+    settings = replace(settings_of(folder, text), days=DAYS)
+    authority = write_kits(settings, folder, NOW)
+    assert authority is not None
+    for path in folder.iterdir():
+        if path.is_dir():
+            path.chmod(0o700)
     return authority
-
-
-def write_authority(folder: Path, authority: Authority, agreement: Agreement) -> None:
-    """Write the folder from which certificates are renewed."""
-    folder.mkdir()
-    (folder / AGREEMENT).write_text(dump(agreement))
-    (folder / ROOT).write_bytes(certificate_bytes(authority.certificate))
-    secret(folder / AUTHORITY_KEY, key_bytes(authority.key))
 
 
 def secret(path: Path, data: bytes) -> None:
     """Write a file that its owner alone may read."""
     path.write_bytes(data)
     path.chmod(0o600)
-
-
-#: The parts of the engine's own settings that our rules touch.
-ENGINE_DEFAULTS = json.loads("""
-{
-  "format_version": 2,
-  "class_list_enforcement_mode": "warn",
-  "class_allow_list": ["*"],
-  "allow_log_streaming": true,
-  "snapshot_persistor": {"args": {"storage": {"args": {"root_dir": "/shared/snapshots"}}}},
-  "components": [
-    {"id": "job_manager", "args": {"uri_root": "/shared/jobs"}},
-    {"id": "site_log_streamer", "args": {}},
-    {"id": "log_receiver", "args": {}}
-  ]
-}
-""")
 
 
 # --- tables ------------------------------------------------------------------------------------
@@ -156,11 +117,17 @@ def write_tables(folder: Path) -> dict[str, Path]:
     return paths
 
 
-def animals(*, train: str = "epochs: 2, batch: 32", port: int = 8002, more: str = "") -> str:
+def animals(
+    *,
+    train: str = "epochs: 2, batch: 32",
+    port: int = 8002,
+    carrier: str = "direct",
+    more: str = "",
+) -> str:
     """Return the settings of a federation over `write_tables`."""
     return (
         f"name: small\n"
-        f"server: {{host: localhost, port: {port}}}\n"
+        f"server: {{host: localhost, port: {port}, carrier: {carrier}}}\n"
         f"active: {{label: animal}}\n"
         f"passive: [{', '.join(f'{{name: {name}}}' for name in PASSIVE)}]\n"
         f"model: {{bottom: mlp}}\n"
@@ -202,13 +169,14 @@ class InterruptibleTransport(LocalTransport):
         return super().exchange(requests)
 
 
-class LocalJobClient:
+class LocalClient:
     """Reaches parties in this process; where fewer will do, without those who are down."""
 
     def __init__(
         self, parties: LocalParties, *, fewer: bool, notify: Callable[[str], None]
     ) -> None:
-        self.transport = InterruptibleTransport(parties)
+        self.transport = self.pipelined = InterruptibleTransport(parties)
+        self.sessions = 0
         self.notify = notify
         self.absent: tuple[str, ...] = ()
         self.fewer = fewer
@@ -218,6 +186,7 @@ class LocalJobClient:
         if down and not self.fewer:
             raise PartyLost(f"Party '{down[0]}' is not connected.", down)
         self.absent = down
+        self.sessions += 1
 
     def close(self) -> None:
         pass
@@ -232,11 +201,16 @@ def local_parties(kits: Mapping[str, Path], tables: Mapping[str, Path]) -> Itera
     parties = LocalParties(opened, homes)
     connect.keep_table(active, tables[ACTIVE])
 
-    def job_client(
-        *_: object, fewer: bool, notify: Callable[[str], None], **__: object
-    ) -> LocalJobClient:
-        return LocalJobClient(parties, fewer=fewer, notify=notify)
+    def client_of(
+        _: Kit,
+        notify: Callable[[str], None],
+        watch: Watch,
+        *,
+        fewer: bool = False,
+        waits: bool = True,
+    ) -> LocalClient:
+        return LocalClient(parties, fewer=fewer, notify=notify)
 
     with pytest.MonkeyPatch.context() as patch, active.lock():
-        patch.setattr(connect, "JobClient", job_client)
+        patch.setattr(connect, "client_of", client_of)
         yield parties

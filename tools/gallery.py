@@ -19,6 +19,7 @@ ENDINGS = (".png", ".svg")
 COMMANDS = {
     "demo.svg": "unlabel demo --picture demo.svg",
     "report.png": "unlabel report runs/digits",
+    "scoreboard.png": "unlabel bench scoreboard",
     "paper_parties.png": "make reproduction",
     "paper_modules.png": "make reproduction",
 }

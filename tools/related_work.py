@@ -74,10 +74,21 @@ def clusters(results: Path) -> str:
     for entry in record["summary"]:
         share = entry["clusters among forgotten"]
         # With one label there is nothing to sort.
-        if entry["method"] in CLUSTERED and share is not None and "+" in entry["request"]:
+        if (
+            markdown.plain_name(entry["method"]) in CLUSTERED
+            and share is not None
+            and "+" in entry["request"]
+        ):
             chance = entry["among forgotten by chance"]
             labels = entry["request"].replace("+", ", ")
-            rows.append([f"`{entry['method']}`", labels, _percent(share), _percent(chance)])
+            rows.append(
+                [
+                    f"`{markdown.plain_name(entry['method'])}`",
+                    labels,
+                    _percent(share),
+                    _percent(chance),
+                ]
+            )
     source = "[digits_label_clusters.md](../results/digits_label_clusters.md)"
     return markdown.table(rows) + f"\n\nDigits, gradients that one partner received: {source}."
 

@@ -15,7 +15,7 @@ from unlabel.cli.output import Json, messages, print_json, print_table
 from unlabel.errors import SettingsError
 from unlabel.files import write_atomically
 from unlabel.words import parse_settings
-from unlabel_bench import paper_command
+from unlabel_bench import paper_command, scoreboard_command
 from unlabel_bench.drawing import can_draw
 from unlabel_bench.meanings import meanings
 from unlabel_bench.provenance import provenance
@@ -158,5 +158,6 @@ def _beside(bench: Bench, out: Path | None, words: Sequence[str]) -> list[str]:
 #: Commands whose options are not the fields of their settings.
 SPECIAL = {"paper": paper_command.paper}
 
+app.command(scoreboard_command.NAME)(scoreboard_command.scoreboard)
 for _name in BENCHES.names():
     app.command(_name)(SPECIAL.get(_name) or _command(_name, BENCHES.get(_name)))

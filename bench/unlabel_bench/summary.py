@@ -82,8 +82,8 @@ def summarise(lines: Sequence[Line], names: Sequence[tuple[str, bool]]) -> list[
     `asr_over_retrained` is the attack's success minus the retrained model's of the same seed;
     `residual_*` is what is left by a probe (`measures.residual`), between the mean original and the
     mean retrained model, and None where these two differ by less than 5 points or by less than 3
-    standard errors from the seeds, which is too near to tell; `time_to_*` is its time as a share of
-    another method's.
+    standard errors from the seeds, which is too near to tell; `seconds_cold` are those of the first
+    request where it was repeated; `time_to_*` is its time as a share of another method's.
     """
     entries = [_entry(_of(lines, name), name, tuned, lines) for name, tuned in names]
     entries = [entry for entry in entries if entry["runs"] or entry["failed"]]
@@ -117,6 +117,9 @@ def _entry(method_lines: list[Line], name: str, tuned: bool, lines: Sequence[Lin
         "runs": len(whole),
         "failed": failed,
         **{figure: spread_of(whole, figure) for figure in ("seconds", "bytes", "steps")},
+        "seconds_cold": spread(
+            [x["seconds_all"][0] for x in whole if len(x.get("seconds_all", ())) > 1]
+        ),
         "asr_over_retrained": spread(over),
     }
     for figure in ("retained", "forgotten", "asr", "probe_linear", "probe_nearest"):

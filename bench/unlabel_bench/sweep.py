@@ -25,8 +25,12 @@ GONE = 0.01
 def candidates(base: str) -> list[str]:
     """Return the settings that are tried for a method, by name; the method itself comes first.
 
-    They stand in `comparison/sweeps.json`: three beside the method's own, the same number for all.
+    They stand in `comparison/sweeps.json`: four beside the method's own, the same number for all,
+    on both sides of a rate or strength that already does something. A preset is somebody's own
+    setting and is not tuned.
     """
+    if "@" in base:
+        return []
     before = settings_of(read_method(base))
     names = [base]
     for words in SWEEPS.get(plain_name(base), ()):
@@ -71,26 +75,20 @@ def sweep(trials: Trials, base: str) -> dict[str, Any] | None:
 def choices_of(path: str, methods: Sequence[str]) -> list[dict[str, Any]]:
     """Return for each method that has a sweep what was chosen in the records of another bench."""
     lines, _ = read_lines(Path(path))
-    words = {_plain(x["method"]): x["words"] for x in lines if x.get("kind") == "choice"}
+    words = {x["method"]: x["words"] for x in lines if x.get("kind") == "choice"}
     choices = []
     for base in methods:
         names = candidates(base)
         if not names:
             continue
-        if _plain(base) not in words:
+        if base not in words:
             raise SettingsError(
                 f"Records '{path}' have no choice for method '{base}'; run the bench they are of "
                 f"with tuned=true, or leave the method out."
             )
-        chosen = ":".join(part for part in (base, words[_plain(base)]) if part)
-        choices.append({"method": base, "chosen": chosen, "words": words[_plain(base)]})
+        chosen = ":".join(part for part in (base, words[base]) if part)
+        choices.append({"method": base, "chosen": chosen, "words": words[base]})
     return choices
-
-
-def _plain(name: str) -> str:
-    """Return a method's name without its preset, which belongs to one dataset and request."""
-    head, *words = name.split(":")
-    return ":".join([head.partition("@")[0], *words])
 
 
 def _word(value: object) -> str:

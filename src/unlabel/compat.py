@@ -25,11 +25,6 @@ MESSAGE_NAMES = {
     "Draft": "SyntheticInputs",
     "Rewrite": "TransformWeights",
 }
-#: Classes that the engine's files in kits of 0.6 and 0.7 let a job name.
-ENGINE_CLASSES = {
-    "unlabel.operate.bridge.ActiveBridge": "unlabel.remote.bridge.ActiveBridge",
-    "unlabel.operate.bridge.PassiveBridge": "unlabel.remote.bridge.PassiveBridge",
-}
 #: Settings of parties that were allowed to answer late, which 0.8 dropped.
 LATE_SETTINGS = ("late", "late_parties", "late_rule")
 #: How deep a request went, by its old name.

@@ -38,6 +38,7 @@ from typing import Literal, get_args
 Refusal = Literal[
     "refused",  # none of the others
     "policy",  # its policy does not allow it
+    "budget",  # what its policy serves in a day is used up
     "gradient-norm",  # gradients are not finite, or larger than its policy allows
     "not-finite",  # its own weights have diverged
     "not-written",  # its disk did not take what was to be kept

@@ -44,7 +44,7 @@ from unlabel.errors import (
     suggestion,
     unknown,
 )
-from unlabel.files import write_atomically
+from unlabel.files import EXPORTS, write_atomically
 from unlabel.forget import (
     ForgetSettings,
     Outcome,
@@ -56,6 +56,7 @@ from unlabel.forget import (
     find_labels,
     plan,
     read_ledgers,
+    standing,
 )
 from unlabel.forget import service as forgetting
 from unlabel.forget.copies import Copy, copies
@@ -64,6 +65,7 @@ from unlabel.forget.exact import plan_exact
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
+from unlabel.forget.restored import behind, expect_remembered
 from unlabel.forget.slots import serve_slots
 from unlabel.models import bind
 from unlabel.models.registry import model_settings
@@ -107,16 +109,22 @@ from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
 from unlabel.train.notes import rare_labels, uneven_labels
 from unlabel.train.parts import expect_learnable, known_labels
-from unlabel.train.predictions import Predictions, new_rows, new_tables
+from unlabel.train.predictions import NewRows, Predictions, new_rows, new_tables
 from unlabel.train.top_fit import fit_blind
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from unlabel.audit import Verdict
+    from unlabel.export.service import Exported
     from unlabel.remote.connect import RemoteFederation
     from unlabel.report.service import Certified, Report
 
 T = TypeVar("T")
 
+NO_SERVER = (
+    "Serving needs FastAPI, uvicorn and prometheus-client; run: pip install 'unlabel[serve]'."
+)
 #: The version of models that nobody has trained yet.
 BEGINNING = 0
 
@@ -246,7 +254,7 @@ class Federation:
     ) -> Federation:
         """Split a dataset between parties that all live in this process.
 
-        data         a built-in dataset, or an .npz, CSV or Parquet file
+        data         a built-in dataset, or an .npz, CSV, Parquet or Arrow file
         parties      how many passive parties, the width of each part, or widths by name
         model        the bottom model: a name, a function or class that makes one, or all settings
         folder       where the run is kept; None keeps it in a temporary folder
@@ -387,8 +395,7 @@ class Federation:
         federation = cls(holdings, active, passives, place)
         if not federation.is_temporary:
             federation._keep_notes()
-        for name, encoding in holdings.encodings.items():
-            encoding.store(path / name)
+        holdings.keep_own(path)
         holdings.bind(path / ACTIVE, before)
         if tables:
             kept = keep_tables(federation.config, tables, path)
@@ -508,7 +515,11 @@ class Federation:
     def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
         """Go to the newest version that all parties have; see `open`."""
         versions = self.active.versions
-        if not recovering:
+        restored: list[str] = []
+        if recovering:
+            restored = behind(Transaction(self.active))
+        else:
+            expect_remembered(Transaction(self.active))
             Transaction(self.active).expect_together()
         common = versions.common()
         if not recovering:
@@ -519,7 +530,7 @@ class Federation:
             versions.restore(common[-1])
             self.version = common[-1]
             self._take_up(facts)
-        elif not resume:
+        elif not resume and not restored:
             raise CheckpointError(
                 f"Run '{self.folder}' has no version that all parties share; resume its training "
                 f"first."
@@ -704,15 +715,24 @@ class Federation:
         self._expect_trained()
         if not tables and data is None:
             return self._predict_own(part)
+        if data is None:
+            return self.predict_tables(tables)
         if self.config.data is None:
-            if data is not None:
-                raise SettingsError("This run was made from tables; give tables, not `data`.")
-            given = by_party(self.config, tables)
-            rows = new_tables(self.config, given, self.holdings.encodings, self.labels)
-        elif tables:
+            raise SettingsError("This run was made from tables; give tables, not `data`.")
+        if tables:
             raise SettingsError("This run was made from a dataset; give `data`, not tables.")
-        else:
-            rows = new_rows(self.config, str(data))
+        return self._predict_new(new_rows(self.config, str(data)))
+
+    def predict_tables(self, tables: Mapping[str, Any]) -> Predictions:
+        """Predict new rows of tables by the models as they are loaded; see `predict`."""
+        if self.config.data is not None:
+            raise SettingsError("This run was made from a dataset; give `data`, not tables.")
+        given = by_party(self.config, tables)
+        return self._predict_new(
+            new_tables(self.config, given, self.holdings.encodings, self.labels)
+        )
+
+    def _predict_new(self, rows: NewRows) -> Predictions:
         self.hand_over("new", rows.features)
         predictions = self.predict_rows(rows.ids, torch.arange(len(rows.ids)), "new")
         truth = self._truth(rows.ids, rows.labels)
@@ -747,6 +767,60 @@ class Federation:
             rows = torch.arange(len(rows))
         logits = active.logits(rows.to(active.device), table=table)
         return Predictions.of(ids, logits, self.labels)
+
+    def serve(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8080,
+        certificate: str | Path | None = None,
+        key: str | Path | None = None,
+        token: str | Path | None = None,
+        batch: int = 1024,
+        notify: Callable[[str], None] | None = None,
+    ) -> None:
+        """Answer questions for predictions over HTTP until a signal ends it; see docs/serving.md.
+
+        While it lasts, other processes may forget, commit and purge, and this object is the
+        server's. `unlabel.serve.app(federation)` is the application alone.
+
+        host, port        to listen on; other addresses than this machine's own need TLS
+        certificate, key  PEM files for TLS
+        token             file with the token that requests must bring
+        batch             rows of a party in one request, at most
+        notify            called with the address once it listens
+        """
+        try:
+            from unlabel.serve import Limits, ServedModel
+            from unlabel.serve.listening import Address, answer
+        except ImportError as error:
+            raise RunError(NO_SERVER) from error
+        files = [None if path is None else Path(path) for path in (certificate, key)]
+        address, secret = Address(host, port, *files), None if token is None else Path(token)
+        answer(lambda: ServedModel(self), address, secret, Limits(rows=batch), notify)
+
+    def export(self, path: str | Path) -> Exported:
+        """Write the top of a blind run to a *.safetensors or *.onnx file, with a signed note.
+
+        From the next commit on it is revoked: see docs/serving.md.
+        """
+        from unlabel.export.service import export
+
+        return export(self, Path(path))
+
+    def _exports(self) -> ModuleType | None:
+        """Return what looks after exports, None where there are none: it takes time to import."""
+        if not (self.folder / EXPORTS).exists():
+            return None
+        from unlabel.export import service
+
+        return service
+
+    def revoke_exports(self) -> None:
+        """Note as revoked what was exported of versions that were superseded."""
+        exported = self._exports()
+        if exported is not None:
+            exported.refresh(self.folder)
 
     def hand_over(self, table: str, features: Mapping[str, Features]) -> None:
         """Give each party its part of rows that are no part of training, in this process."""
@@ -890,6 +964,13 @@ class Federation:
             wanted,
         )
 
+    @staticmethod
+    def rollback_of(folder: str | Path) -> str:
+        """Drop the staged request of the run in a folder; its tables are read only at need."""
+        from unlabel.unopened import open_standing
+
+        return open_standing(folder, deciding=True).rollback()
+
     def _once(
         self, act: Callable[[], str], is_done: Callable[[], bool], request: str | None
     ) -> str:
@@ -905,6 +986,7 @@ class Federation:
             return act()
 
         decided = self.with_recovery(attempt)
+        self.revoke_exports()
         if self.is_temporary:
             # Nobody returns to older ones, and parties keep only a few; an audit compares two.
             self.active.versions.retain(self.active.versions.common()[-2:])
@@ -936,7 +1018,9 @@ class Federation:
                 self._keep_notes()
             return left
 
-        return self.with_recovery(act)
+        left = self.with_recovery(act)
+        self.revoke_exports()
+        return left
 
     @contextlib.contextmanager
     def _table_without(self, target: Path | None) -> Iterator[None]:
@@ -958,23 +1042,33 @@ class Federation:
 
     def recover(self) -> str:
         """Finish what a crash interrupted; return in words what was done."""
-        return self.with_recovery(lambda: forgetting.recover(self))
+        done = self.with_recovery(lambda: forgetting.recover(self))
+        self.revoke_exports()
+        return done
 
     def status(self) -> Status:
         """Return where every party stands."""
 
         def act() -> Status:
             self.refresh()
-            return forgetting.status(self)
+            return standing.status(self)
 
         return self.with_recovery(act)
+
+    @staticmethod
+    def status_of(folder: str | Path) -> Status:
+        """Return where the parties of the run in a folder stand; no table is read for it."""
+        from unlabel.unopened import open_standing
+
+        return open_standing(folder, resume=True, recovering=True).status()
 
     def copies(self) -> list[Copy]:
         """List every place at any party where a forgotten label or older weights can lie."""
 
         def act() -> list[Copy]:
             self.refresh()
-            return copies(self)
+            exported = self._exports()
+            return [*copies(self), *(exported.copies(self.folder) if exported else ())]
 
         return self.with_recovery(act)
 
@@ -1164,6 +1258,10 @@ class Federation:
             f"<{type(self).__name__} of {ACTIVE} and {parties}: {len(self.labels)} labels, "
             f"version {self.version}, {where}>"
         )
+
+
+def _say_nothing(_: str) -> None:
+    """Take note of nothing."""
 
 
 def _expect_slots(config: RunConfig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
@@ -12,8 +13,12 @@ from unlabel.errors import RunError
 
 #: The settings of a run, as a person writes them and as the run's folder keeps them.
 RUN_FILE = "run.yaml"
+#: In the same folder: the note that revokes exported tops (`export/form.py`).
+EXPORTS = "exports.json"
 #: Mode of a file that its owner alone may read.
 OWNER_ONLY = 0o600
+#: The file in a kit's state whose lock is held by the process that keeps the party running.
+LOCK = "lock"
 
 
 @contextlib.contextmanager
@@ -67,6 +72,21 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of a file."""
+    try:
+        handle = os.open(path, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,7 @@
 """Connections between two processes of one party: framed bytes over a local socket.
 
-The engine that crosses the network runs in processes of its own. They hold no data and no model:
-they pass everything on over such a connection to the party's own process. A frame is
+Commands of the active party reach its long-running process this way, and where the engine carries
+the messages, its processes pass everything on to the party's own. A frame is
 
     offset  size  what
     0       4     length h of the header, big-endian
@@ -17,16 +17,25 @@ import contextlib
 import hashlib
 import json
 import os
+import queue
 import secrets
 import socket
 import stat
 import struct
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from multiprocessing import AuthenticationError
-from multiprocessing.connection import Client, Connection, Listener, wait
+from multiprocessing.connection import (
+    Client,
+    Connection,
+    Listener,
+    answer_challenge,
+    deliver_challenge,
+    wait,
+)
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from unlabel.errors import RunError, WireError
 from unlabel.files import OWNER_ONLY, write_atomically
@@ -38,7 +47,10 @@ LINKS = "UNLABEL_LINKS"
 KEY = "link.key"
 #: Bytes of the longest path of a socket; some systems take no more.
 LONGEST_PATH = 100
+#: Seconds that a caller may take to show that it has the key, and between two looks at who calls.
+KEY_SECONDS, LOOK = 2.0, 0.25
 _LENGTH = struct.Struct(">I")
+_TIME = struct.Struct("@ll")
 
 
 def pack(parts: Mapping[str, bytes], **header: Any) -> bytes:
@@ -68,6 +80,29 @@ def unpack(frame: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     if start != len(frame):
         raise WireError("A connection between two processes broke off within a frame.")
     return header, parts
+
+
+def join(messages: Sequence[bytes]) -> bytes:
+    """Return several messages to one party as one part of a frame.
+
+    >>> split(join([b"abc", b""]))
+    [b'abc', b'']
+    """
+    return b"".join(part for each in messages for part in (_LENGTH.pack(len(each)), each))
+
+
+def split(part: bytes) -> list[bytes]:
+    """Return the messages in one part of a frame."""
+    messages, at = [], 0
+    while at < len(part):
+        start = at + _LENGTH.size
+        if start > len(part):
+            raise WireError("Several messages in one frame do not end where it ends.")
+        at = start + _LENGTH.unpack_from(part, at)[0]
+        messages.append(part[start:at])
+    if at != len(part):
+        raise WireError("Several messages in one frame do not end where it ends.")
+    return messages
 
 
 def links_folder(state: Path, name: str) -> Path:
@@ -111,21 +146,92 @@ def listen(folder: Path, name: str) -> Listener:
     return Listener(str(path), family="AF_UNIX", backlog=8, authkey=make_key(folder))
 
 
-def accept(listener: Listener, seconds: float) -> Connection[bytes, bytes] | None:
-    """Return the connection of whoever calls within so many seconds and has the key."""
-    # `Listener.accept` knows no timeout; the socket it waits on does.
-    waiting = listener._listener._socket  # type: ignore[attr-defined]
-    if wait([waiting], seconds):
-        with contextlib.suppress(EOFError, OSError, AuthenticationError):
-            return listener.accept()
+class Door:
+    """A socket on which callers are let in as they show the key: who says nothing holds up nobody.
+
+    folder  of the party's sockets
+    name    of this one
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._listener = listen(folder, name)
+        self._entered: queue.SimpleQueue[Connection[bytes, bytes]] = queue.SimpleQueue()
+        self._closed = threading.Event()
+        threading.Thread(target=self._watch, name="door", daemon=True).start()
+
+    def accept(self, seconds: float) -> Connection[bytes, bytes] | None:
+        """Return the connection of whoever calls within so many seconds and has the key."""
+        with contextlib.suppress(queue.Empty):
+            return self._entered.get(timeout=max(0.0, seconds))
+        return None
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        self._closed.set()
+        close(self._listener)
+
+    def _watch(self) -> None:
+        while not self._closed.is_set():
+            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
+                caller = waiting_caller(self._listener, LOOK)
+                if caller is not None:
+                    threading.Thread(target=self._admit, args=(caller,), daemon=True).start()
+
+    def _admit(self, caller: Connection[bytes, bytes]) -> None:
+        connection = admit(self._listener, caller)
+        if connection is not None:
+            self._entered.put(connection)
+
+
+def waiting_caller(listener: Listener, seconds: float) -> Connection[bytes, bytes] | None:
+    """Return the connection of whoever calls within so many seconds, before it shows the key."""
+    # `Listener.accept` knows no timeout, and waits for ever for the key of a caller who is silent.
+    inner = listener._listener  # type: ignore[attr-defined]
+    if wait([inner._socket], seconds):
+        with contextlib.suppress(OSError):
+            caller: Connection[bytes, bytes] = inner.accept()
+            return caller
     return None
 
 
-def call(folder: Path, name: str) -> Connection[bytes, bytes]:
-    """Reach a party's own process from one of the engine's."""
+def admit(listener: Listener, caller: Connection[bytes, bytes]) -> Connection[bytes, bytes] | None:
+    """Return the connection of a caller once it has shown the key, None where it does not."""
+    key: bytes = listener._authkey  # type: ignore[attr-defined]
+    try:
+        set_patience(caller, KEY_SECONDS)
+        deliver_challenge(caller, key)
+        answer_challenge(caller, key)
+        set_patience(caller, 0.0)
+    except (EOFError, OSError, AuthenticationError):
+        close(caller)
+        return None
+    return caller
+
+
+def set_patience(connection: Connection[bytes, bytes], seconds: float) -> None:
+    """Have whatever waits for the other end raise OSError after so many seconds; 0 is for ever."""
+    allowed = _TIME.pack(int(seconds), int(seconds % 1.0 * 1_000_000))
+    with socket.socket(fileno=os.dup(connection.fileno())) as end:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            end.setsockopt(socket.SOL_SOCKET, option, allowed)
+
+
+def call(folder: Path, name: str, seconds: float = 0.0) -> Connection[bytes, bytes]:
+    """Reach a party's own process from another one of the same party.
+
+    seconds  after which whatever waits for it raises OSError; for ever if 0
+    """
     try:
         key = (folder / KEY).read_bytes()
-        return Client(str(folder / f"{name}.sock"), family="AF_UNIX", authkey=key)
+        called = Client(str(folder / f"{name}.sock"), family="AF_UNIX")
+        try:
+            set_patience(called, seconds)
+            answer_challenge(called, key)
+            deliver_challenge(called, key)
+        except BaseException:
+            close(called)
+            raise
+        return called
     except (OSError, EOFError, AuthenticationError) as error:
         raise WireError(f"The process of party '{name}' is not running.") from error
 
@@ -137,7 +243,14 @@ def hang_up(connection: Connection[bytes, bytes] | None) -> None:
             end.shutdown(socket.SHUT_RDWR)
 
 
-def close(end: Connection[bytes, bytes] | Listener | None) -> None:
+class Closable(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+def close(end: Closable | None) -> None:
     """Close a connection that may be broken already, or a socket that is listened on."""
     if end is not None:
         with contextlib.suppress(OSError):

@@ -23,7 +23,7 @@ from unlabel.compat import OLD_RUN_FILE
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, RunError
-from unlabel.files import OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
+from unlabel.files import EXPORTS, OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
 from unlabel.party import Ledger
 
 #: Whether to replace a run; `forgotten` also one that has forgotten something.
@@ -33,7 +33,7 @@ CERTIFICATE = "certificate.json"
 #: What a run writes into its folder, and a party into its own.
 RUN_FILES = {
     *(RUN_FILE, OLD_RUN_FILE, "metrics.jsonl", "report.html"),
-    *(CERTIFICATE, "certificate.annex"),
+    *(CERTIFICATE, "certificate.annex", EXPORTS),
 }
 LONGEST_NAME = 255
 PARTY_FILES = {

@@ -14,11 +14,12 @@ from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.data.in_memory import InMemoryTable
 from unlabel.errors import RunError, SettingsError
-from unlabel.files import writing
+from unlabel.files import EXPORTS, writing
 from unlabel.forget.deferred import deferred_in
 from unlabel.forget.request_secrets import DEFERRED
 from unlabel.forget.transaction import request_open
 from unlabel.party import Ledger
+from unlabel.party.answering import without_answers
 from unlabel.party.checkpoint import newest_facts
 from unlabel.progress import Watch
 from unlabel.runfolder import draft_of, finish_swap, read_config_of, swap
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 #: Of a party: its memory of requests, its keys, and the label holder's secrets.
 CARRIED = ("ledger.jsonl", "signing.key", "secrets", "audit.json")
 #: Of the run: the evidence of earlier requests.
-EVIDENCE = ("certificate.json", "certificate.annex", "report.html")
+EVIDENCE = ("certificate.json", "certificate.annex", "report.html", EXPORTS)
 
 
 def update(
@@ -60,14 +61,20 @@ def update(
         federation = federation_class.of(holdings, draft, before=kept_back, tables=given)
         carry_over(folder, draft, holdings.config.party_names())
         federation.first_version = newest + 1
+        for party in federation.passives.values():
+            party.first_version = newest + 1
         federation.forgotten = replace(forgotten, rows=_forgotten_rows(holdings, draft))
         progress = federation.train(
             watchers=watchers, allow_disclosure=allow_disclosure, watch=watch
         )
         note = {"version": federation.version, "rows": len(holdings.ids), "deferred": deferred}
         federation.active.versions.ledger.append("update", f"{newest + 1}", note)
-        swap(folder, draft)
-    return federation_class.open(folder), progress
+        # Nor does anything answer for the old run, or open the new one before it is in its place.
+        with without_answers(folder / ACTIVE), without_answers(draft / ACTIVE):
+            swap(folder, draft)
+    updated = federation_class.open(folder)
+    updated.revoke_exports()
+    return updated, progress
 
 
 def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:

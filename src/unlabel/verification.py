@@ -1,4 +1,4 @@
-"""Check a certificate against files: its annex, the keys that are trusted, the run."""
+"""Check a certificate or an exported top against files: annex, trusted keys, the run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 from unlabel.config import check_trust
 from unlabel.config.loader import read_agreement, read_run, read_run_folder, read_yaml
 from unlabel.errors import DataError, SettingsError
+from unlabel.export.check import ExportFiles, check
+from unlabel.export.form import is_export
 from unlabel.report import verify as checking
 from unlabel.report.annex import read_annex_key
 from unlabel.report.checks import Checks
@@ -24,8 +26,9 @@ def verify(
     demand: str | Path | None = None,
     rerun: str | Path | None = None,
     replay: str | Path | None = None,
+    revocations: str | Path | None = None,
 ) -> Checks:
-    """Check a certificate offline; every fault is named, and what was not checked.
+    """Check a certificate, or an exported top; every fault is named, and what was not checked.
 
     run        folder of the run, to look at ledgers and weights
     annex      the sealed annex; the one beside the certificate if there is any
@@ -36,10 +39,14 @@ def verify(
     rerun      the same with all parties' data: the audit is done again on a copy of it
     replay     the label holder's folder of the run: an exact request is computed again from what
                stays, and compared bit for bit
+    revocations  of an exported top: the revocation note; that of `run` by default
     """
     path = certificate.path if isinstance(certificate, Certified) else Path(certificate)
     given = run or rerun or replay
     folder = None if given is None else Path(given)
+    if is_export(path):
+        note = None if revocations is None else Path(revocations)
+        return check(ExportFiles.of(path, note, folder), _anchors(trust, folder))
     beside = path.with_suffix(".annex") if annex is None else Path(annex)
     text = _read(path)
     sealed = _read(beside) if annex is not None or beside.exists() else None

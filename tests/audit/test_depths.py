@@ -117,7 +117,9 @@ def test_beside_retrained_models_none_of_these_reaches_the_bottoms(
     assert depth_of(findings) != "bottoms"
 
 
-@pytest.mark.parametrize("which", range(SEEDS))
+@pytest.mark.parametrize(
+    "which", [0, *(pytest.param(which, marks=pytest.mark.long) for which in range(1, SEEDS))]
+)
 def test_a_retrained_model_reaches_the_bottoms(
     federation: Federation,
     models: dict[str, Observation],

@@ -197,7 +197,7 @@ def wrong_of(federation: ul.Federation, count: int) -> list[str]:
     return [who for who in ids if int(who.split("-")[1]) % 3 == 0][:count]
 
 
-@pytest.mark.parametrize("count", [1, 20])
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.long), 20])
 def test_people_are_audited_reported_certified_and_verified(
     kept: Path, tmp_path: Path, count: int
 ) -> None:

@@ -165,9 +165,9 @@ def test_tuning_keeps_its_choice_for_others(tmp_path: Path) -> None:
     settings = replace(SMALL, methods=("delete", "mask"), tuned=True, records=str(path))
     result = BENCHES.get("single-label").run(settings, lambda _: None)
     (choice,) = result["choices"]
-    assert len(choice["candidates"]) == 4
+    assert len(choice["candidates"]) == 5
     kinds = [json.loads(text)["kind"] for text in path.read_text().splitlines()]
-    assert kinds.count("sweep") == 4
+    assert kinds.count("sweep") == 5
     assert kinds.count("choice") == 1
     tuned = [x["method"] for x in result["summary"] if x["tuned"]]
     assert tuned == ([] if choice["published_won"] else [choice["chosen"]])

@@ -141,13 +141,16 @@ def test_where_none_forgets_the_choice_leaves_the_least_and_then_keeps_the_most(
 
 
 def test_candidates_are_read_back_as_the_methods_of_the_sweep() -> None:
-    base = "mixup-ascent@resnet18-cifar10"
+    base = "mixup-ascent"
     names = candidates(base)
     assert names[0] == base
     start: Any = read_method(base)
-    rates = [replace(start, lr=lr, batchnorm="frozen") for lr in (1e-3, 3e-3, 1e-2)]
-    assert [read_method(name) for name in names] == [start, *rates]
+    changed = [{"bottom_lr": 3e-5}, {"bottom_lr": 1e-3}, {"across": 0.05}, {"across": 0.5}]
+    others = [replace(start, **settings) for settings in changed]
+    assert [read_method(name) for name in names] == [start, *others]
     assert candidates("mask") == []
+    # Somebody's own setting is not tuned.
+    assert candidates("mixup-ascent@resnet18-cifar10") == []
 
 
 @pytest.mark.parametrize("name", METHODS.names())
@@ -159,21 +162,21 @@ def test_a_sweep_begins_with_the_method_and_is_as_long_as_any_other(name: str) -
         return
     swept = [read_method(each) for each in names]
     assert names[0] == name
-    assert len({repr(each) for each in swept}) == 4
+    assert len({repr(each) for each in swept}) == 5
     # What it tells partners is no matter of tuning: `hidden` may ask for all rows or for public
     # samples, as either tells nothing.
     told = [(learned(facts(each)), each.disclosure) for each in (method, *swept)]
     assert len({(words, x.gradients, x.messages) for words, x in told}) == 1
 
 
-def test_choices_of_another_bench_fit_another_preset(tmp_path: Path) -> None:
+def test_choices_of_another_bench_are_taken_by_method(tmp_path: Path) -> None:
     path = tmp_path / "single.jsonl"
     records = Records(str(path), "another recipe")
-    records.add(kind="choice", method="mixup-ascent@resnet18-cifar10", words="lr=0.001")
+    records.add(kind="choice", method="mixup-ascent", words="across=0.5")
     records.add(kind="choice", method="deep", words="")
-    asked = ("mixup-ascent@two-label-resnet18-cifar10", "deep", "mask")
+    asked = ("mixup-ascent", "mixup-ascent@two-label-resnet18-cifar10", "deep", "mask")
     by_name = {x["method"]: x["chosen"] for x in choices_of(str(path), asked)}
-    assert by_name == {asked[0]: f"{asked[0]}:lr=0.001", "deep": "deep"}
+    assert by_name == {"mixup-ascent": "mixup-ascent:across=0.5", "deep": "deep"}
     with pytest.raises(SettingsError, match=r"'hidden'"):
         choices_of(str(path), ("hidden",))
 
@@ -181,10 +184,10 @@ def test_choices_of_another_bench_fit_another_preset(tmp_path: Path) -> None:
 # --- methods, pages, records --------------------------------------------------------------------
 
 
-def test_every_method_stands_in_the_tables_and_the_papers_own_with_its_preset() -> None:
+def test_every_method_stands_in_the_tables_and_the_papers_own_with_its_preset_too() -> None:
     names = every_method(ComparisonSettings(data="cifar10", model="resnet18"), 1)
     assert names[-2:] == ("hidden", "mask")
-    assert "mixup-ascent@resnet18-cifar10" in names
+    assert {"mixup-ascent", "mixup-ascent@resnet18-cifar10"} <= set(names)
     assert not any(name.startswith("people") for name in names)
     two = every_method(TwoLabelSettings(data="cifar100", model="vgg16"), 2)
     assert "mixup-ascent@two-label-vgg16-cifar100" in two

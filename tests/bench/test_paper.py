@@ -327,7 +327,8 @@ def test_a_stand_in_is_measured_where_its_file_is_given_and_its_place_is_not_tol
     sets = ("model=words", "epochs=2", "methods=mixup-ascent@mixtext-yahoo", "batch=256")
     words = [word for text in sets for word in ("--set", text)]
     result = unlabel(
-        *("bench", "paper", "text", "--data", f"dbpedia={path}", "--seeds", 1, *words),
+        *("bench", "paper", "text", "--part", "dbpedia", "--data", f"dbpedia={path}"),
+        *("--seeds", 1, *words),
         *("--out", out),
     )
     assert result.code == 0, result.err
@@ -350,7 +351,7 @@ def test_a_stand_in_is_measured_where_its_file_is_given_and_its_place_is_not_tol
         (("text", "--part", "dpedia"), "Did you mean 'dbpedia'?"),
         (("text", "--small", "--part", "dbpedia"), "has its own"),
         (("all", "--part", "cifar10"), "of one entry"),
-        (("single-label", "--part", "cifar100"), "needs the folder of CIFAR-100"),
+        (("single-label", "--part", "cifar100"), "needs cifar100.npz"),
     ],
 )
 def test_what_cannot_work_is_told_and_writes_nothing(

@@ -34,6 +34,7 @@ def run(settings: RequestPrivacySettings, say: Any = lambda _: None) -> dict[str
     return BENCHES.get("request-privacy").run(settings, say)
 
 
+@pytest.mark.long
 def test_the_undefended_method_is_found_out_and_a_hidden_one_is_not(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     by_name = {m["method"]: m for m in run(replace(SMALL, page=str(page)))["methods"]}

@@ -105,17 +105,22 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def _is_log(path: Path) -> bool:
+    return path.name.startswith("commands.log") or (path.name == "logs" and path.is_dir())
+
+
 def contents(folder: Path) -> dict[str, str]:
     """Return a digest of every file under a folder, by path, and of every empty folder.
 
-    What Python compiles of a user's module it keeps beside it; that is Python's.
+    What Python compiles of a user's module it keeps beside it; that is Python's. The log of
+    commands has a line for each, also for one that is refused.
     """
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         if path.is_file()
         else "folder"
         for path in sorted(folder.rglob("*"))
-        if "__pycache__" not in path.parts
+        if "__pycache__" not in path.parts and not _is_log(path)
     }
 
 

@@ -434,6 +434,7 @@ def test_each_party_may_have_a_model_of_its_own(tmp_path: Path) -> None:
 # --- the other verbs -----------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_demo_shows_that_two_know_more_than_one() -> None:
     found = unlabel("demo", "--json").json
     assert found["run"] == "runs/demo"

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,14 @@ from unlabel.wire import Rollback, Save
 __all__ = ["one_thread"]  # a fixture for every test here
 
 LABEL = "3"
+
+
+@pytest.fixture(autouse=True)
+def _heard() -> Iterator[None]:
+    """Have Ctrl-C heard: a shell starts what runs in the background with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def press_ctrl_c() -> None:

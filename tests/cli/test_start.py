@@ -93,7 +93,9 @@ def test_the_tree_answers_the_version_too() -> None:
 
 def test_the_table_has_every_command_once_and_the_first_line_of_its_own_help() -> None:
     assert list(COMMANDS) == [
-        *("demo", "train", "evaluate", "predict", "forget", "slots", "methods", "audit"),
+        *("demo", "train", "evaluate", "predict", "serve", "export"),
+        *("desk", "account"),
+        *("forget", "slots", "methods", "audit"),
         *("commit", "rollback", "purge", "recover", "status", "ledger", "report"),
         *("certificate", "verify", "keys", "federation", "party", "data", "bench"),
     ]

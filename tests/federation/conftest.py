@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from federation.course import Course, homes_of, local_config, run_course
+from federation.met_parties import connected
 from federation.recording_proxy import RecordingProxy
 from federation.simulated import SimulatedJobClient
 from small_parties import PARTIES, PASSIVE, animals, provisioned, small_keys, write_tables
 
 from unlabel import Federation
+from unlabel.config.loader import dump, read_party
 from unlabel.data import ACTIVE
 from unlabel.link import links_folder
 from unlabel.progress import watch_nothing
-from unlabel.remote import rules
 from unlabel.remote.connect import keep_table, open_federation
 from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import PARTY
 from unlabel.remote.local_cluster import LocalCluster, free_port
 from unlabel.remote.party_home import open_party
 from unlabel.remote.party_server import PartyServer
+from unlabel.wire import Pipelined
 
 __all__ = ["small_keys"]  # a fixture for every test here
 
@@ -33,7 +35,7 @@ __all__ = ["small_keys"]  # a fixture for every test here
 class Running:
     """A provisioned federation whose parties run.
 
-    port  on which the engine's server really listens; the kits name the tap's
+    port  on which the active party really listens; the kits name the tap's
     """
 
     kits: dict[str, Path]
@@ -53,32 +55,40 @@ def running(tmp_path_factory: pytest.TempPathFactory, tables: dict[str, Path]) -
     port = free_port()
     with RecordingProxy(port) as tap:
         kits = provisioned(tmp_path_factory.mktemp("provisioned"), animals(port=tap.port), seed=0)
-        # All parties go by the kits, and so through the tap; the server alone is behind it.
-        move_server(kits[ACTIVE], port)
-        lift_rules(kits[ACTIVE])
+        listen_behind(kits[ACTIVE], port)
         with LocalCluster(kits, tables) as cluster:
             yield Running(kits, tables, cluster, tap, port)
 
 
-def move_server(kit: Path, port: int) -> None:
-    """Have the engine's server of a kit listen on another port than the agreement says."""
-    path = kit / "engine" / "startup" / "fed_server.json"
-    found = json.loads(path.read_bytes())
-    server = found["servers"][0]
-    server["service"]["target"], server["admin_port"] = f"localhost:{port}", port
-    path.write_text(json.dumps(found), encoding="utf-8")
+@pytest.fixture(scope="session")
+def over_flare(
+    tmp_path_factory: pytest.TempPathFactory, tables: dict[str, Path]
+) -> Iterator[Running]:
+    """The same where the engine carries the messages."""
+    port = free_port()
+    with RecordingProxy(port) as tap:
+        text = animals(port=tap.port, carrier="flare")
+        kits = provisioned(tmp_path_factory.mktemp("flare"), text, seed=0)
+        listen_behind(kits[ACTIVE], port)
+        with HostileCluster(kits, tables) as cluster:
+            yield Running(kits, tables, cluster, tap, port)
 
 
-def lift_rules(kit: Path) -> None:
-    """Have the engine at the active party allow everything, as a hostile operator would."""
-    local = kit / "engine" / "local"
-    found = json.loads((local / rules.AUTHORIZATION).read_bytes())
-    for rights in found["permissions"].values():
-        rights.update(dict.fromkeys(rights, "any"))
-    rules.write_json(local / rules.AUTHORIZATION, found)
-    found = json.loads((local / rules.RESOURCES).read_bytes())
-    found["class_list_enforcement_mode"], found["class_allow_list"] = "warn", ["*"]
-    rules.write_json(local / rules.RESOURCES, found)
+def listen_behind(kit: Path, port: int) -> None:
+    """Have the active party alone be behind the tap, through which all others go by the kits."""
+    own = kit / PARTY
+    own.write_text(dump(replace(read_party(own), port=port)), encoding="utf-8")
+
+
+class HostileCluster(LocalCluster):
+    """The active party runs a program of its own, in which all rules of the engine are lifted."""
+
+    def command(self, party: str) -> list[str]:
+        words = super().command(party)
+        if party == ACTIVE:
+            at = words.index("-m")
+            words[at : at + 2] = [str(Path(__file__).with_name("lifted_rules.py"))]
+        return words
 
 
 @pytest.fixture(scope="session")
@@ -86,6 +96,12 @@ def provisioned_course(running: Running) -> Course:
     """What the course of events makes of parties in processes of their own, over mutual TLS."""
     with Federation.connect(running.kits[ACTIVE], resume=True) as federation:
         return run_course(federation, homes_of(running.kits))
+
+
+@pytest.fixture(scope="session")
+def flare_course(over_flare: Running) -> Course:
+    with Federation.connect(over_flare.kits[ACTIVE], resume=True) as federation:
+        return run_course(federation, homes_of(over_flare.kits))
 
 
 @pytest.fixture(scope="session")
@@ -135,6 +151,16 @@ def local_messages(encoded_run: tuple[Course, list[bytes]]) -> list[bytes]:
 
 
 @pytest.fixture(scope="session")
+def unpipelined_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Course:
+    """What it makes of parties that are connected to a hub, where gradients travel alone."""
+    kits = provisioned(tmp_path_factory.mktemp("met"), animals(port=free_port()), seed=0)
+    with connected(kits, tables), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pipelined, "_hold", lambda self, requests: self._inner.exchange(requests))
+        with Federation.connect(kits[ACTIVE], resume=True) as federation:
+            return run_course(federation, homes_of(kits))
+
+
+@pytest.fixture(scope="session")
 def simulated_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Course:
     """What it makes of parties in this process that are asked through the engine's simulator."""
     folder = tmp_path_factory.mktemp("simulated")
@@ -146,11 +172,11 @@ def simulated_course(tables: dict[str, Path], tmp_path_factory: pytest.TempPathF
         for name in PASSIVE:
             kit = Kit.open(kits[name])
             kit.prepare()
-            server = PartyServer(open_party(kit, tables[name]).party, links, name)
+            server = PartyServer(open_party(kit, tables[name]).party, kit, links)
             ending.callback(server.close)
             threading.Thread(target=server.serve, daemon=True).start()
-        job_client = SimulatedJobClient(folder, links, PASSIVE)
-        ending.callback(job_client.close)
+        client = SimulatedJobClient(active, folder, links)
+        ending.callback(client.close)
         config = active.run_config(tables[ACTIVE])
-        federation = open_federation(active, config, job_client, watch_nothing)
+        federation = open_federation(active, config, client, watch_nothing)
         return run_course(federation, homes_of(kits))

@@ -21,6 +21,7 @@ import psutil
 from unlabel.link import LINKS
 from unlabel.remote.engine import end
 from unlabel.remote.job_client import JobClient
+from unlabel.remote.kit import Kit
 
 #: What the simulator calls every job.
 SIMULATED = "simulate_job"
@@ -81,9 +82,9 @@ class SimulatedSession:
 class SimulatedJobClient(JobClient):
     """A job_client whose jobs are simulations."""
 
-    def __init__(self, folder: Path, links: Path, parties: Sequence[str]) -> None:
-        super().__init__(folder, links, parties, timeout=60.0)
-        self._simulated = SimulatedSession(folder, links, parties)
+    def __init__(self, kit: Kit, folder: Path, links: Path) -> None:
+        super().__init__(kit, links=links)
+        self._simulated = SimulatedSession(folder, links, kit.agreement.passive)
 
     def _engine_session(self) -> Any:
         self._session = self._simulated

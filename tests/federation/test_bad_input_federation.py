@@ -18,7 +18,6 @@ from cli.command_line import contents, in_shell, unlabel
 from small_parties import provisioned
 
 from unlabel.data import ACTIVE
-from unlabel.remote.job_client import JobClient
 from unlabel.remote.local_cluster import LocalCluster, free_port
 
 # The engine's own code warns of its future; that is not for us to mend.
@@ -101,7 +100,7 @@ def test_parties_that_are_away_or_share_too_few_people_are_named(
         parties.wait(ACTIVE)
         with monkeypatch.context() as patch:
             # A test has less patience than a person.
-            patch.setitem(JobClient.__init__.__kwdefaults__ or {}, "patience", 4.0)
+            patch.setattr("unlabel.remote.client.PATIENCE", 4.0)
             began = time.monotonic()
             sentence = unlabel(*command).sentence
         assert sentence.startswith("Party 'shop' is not connected; ask for `unlabel party start`")

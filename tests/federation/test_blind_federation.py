@@ -99,7 +99,7 @@ def test_requests_send_not_one_message_and_start_no_job(
         homes = {name: scene.parties.kits[name].home for name in PASSIVE}
         before = {name: files_of(home) for name, home in homes.items()}
         with monkeypatch.context() as patch:
-            patch.setattr("small_parties.LocalJobClient.connect", starts)
+            patch.setattr("small_parties.LocalClient.connect", starts)
             patch.setattr(Kit, "is_running", lambda _: False)
             federation = requests(scene)
         assert {name: files_of(home) for name, home in homes.items()} == before

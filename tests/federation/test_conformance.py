@@ -10,7 +10,16 @@ from small_parties import PARTIES
 EVENTS = ("trained", "hidden", "ascent")
 
 
-@pytest.mark.parametrize("way", ["encoded", "simulated", "provisioned"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "encoded",
+        "unpipelined",
+        "provisioned",
+        "flare",
+        pytest.param("simulated", marks=pytest.mark.long),
+    ],
+)
 def test_every_way_to_the_parties_ends_in_the_same_weights(
     request: pytest.FixtureRequest, local_course: Course, way: str
 ) -> None:

@@ -16,14 +16,16 @@ from small_parties import settings_of
 
 from unlabel.errors import RunError
 from unlabel.remote.certificates import ROLE, read_certificate, read_key
+from unlabel.remote.engine_files import write_engine_files
 from unlabel.remote.job import write_job
-from unlabel.remote.kit import LEAD, Kit
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import LEAD
 from unlabel.remote.provision import provision
 from unlabel.remote.rules import ALLOWED
 
 TEXT = """\
 name: loans
-server: {host: bank.example, port: 8443}
+server: {host: bank.example, port: 8443, carrier: flare}
 active: {label: y}
 passive: [{name: shop}, {name: my-mill, policy: {max_rows: 50}}]
 days: 90
@@ -40,13 +42,21 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "kits"
 
 
+@pytest.fixture(scope="module")
+def started(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Kits with what a start writes for the engine."""
+    kits = Path(shutil.copytree(made, tmp_path_factory.mktemp("started") / "kits"))
+    for party in PARTIES:
+        write_engine_files(Kit.open(kits / party))
+    return kits
+
+
 def test_every_party_can_open_its_kit(made: Path) -> None:
     kits = [Kit.open(made / party) for party in PARTIES]
     assert len({kit.digest for kit in kits}) == 1
     assert len({(kit.folder / "agreement.yaml").read_bytes() for kit in kits}) == 1
     assert kits[2].policy.max_rows == 50
-    left = kits[1].certificates()[0][0] / "client.crt"
-    found = read_certificate(left)
+    found = read_certificate(kits[1].certificate)
     assert (found.not_valid_after_utc - found.not_valid_before_utc).days == 90
 
 
@@ -63,17 +73,18 @@ def test_a_private_key_lies_in_its_own_kit_and_nowhere_else(made: Path) -> None:
     assert owners == {
         place: [place]
         for place in (
-            "active/admin/startup/client.key",
-            "active/engine/startup/server.key",
+            "active/certificates/admin.key",
+            "active/certificates/party.key",
             "active/secrets/signing.key",
             "authority/authority.key",
-            "my-mill/engine/startup/client.key",
+            "authority/secrets/signing.key",
+            "my-mill/certificates/party.key",
             "my-mill/secrets/signing.key",
-            "shop/engine/startup/client.key",
+            "shop/certificates/party.key",
             "shop/secrets/signing.key",
         )
     }
-    root = read_certificate(made / "authority" / "rootCA.pem")
+    root = read_certificate(made / "authority" / "root.pem")
     assert read_key(made / "authority" / "authority.key").public_key() == root.public_key()
 
 
@@ -83,18 +94,18 @@ def test_everything_is_for_its_owner_only(made: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == wanted, path
 
 
-def rules_of(made: Path, party: str, name: str) -> dict[str, Any]:
-    found = json.loads((made / party / "engine" / "local" / name).read_bytes())
+def rules_of(started: Path, party: str, name: str) -> dict[str, Any]:
+    found = json.loads((started / party / "state" / "engine" / "local" / name).read_bytes())
     assert isinstance(found, dict)
     return found
 
 
 @pytest.mark.parametrize("party", PARTIES)
-def test_the_engine_lets_nobody_bring_code_or_look_around(made: Path, party: str) -> None:
+def test_the_engine_lets_nobody_bring_code_or_look_around(started: Path, party: str) -> None:
     from nvflare.fuel.sec.authz import AuthzContext, Person
     from nvflare.security.security import FLAuthorizer
 
-    site = FLAuthorizer(party, rules_of(made, party, "authorization.json"))
+    site = FLAuthorizer(party, rules_of(started, party, "authorization.json"))
     lead = Person(LEAD, "active", ROLE)
 
     def may(right: str, user: Person = lead) -> bool:
@@ -115,12 +126,12 @@ def test_the_engine_lets_nobody_bring_code_or_look_around(made: Path, party: str
 
 
 @pytest.mark.parametrize("party", PARTIES)
-def test_a_job_may_name_the_bridge_and_nothing_else(made: Path, party: str) -> None:
+def test_a_job_may_name_the_bridge_and_nothing_else(started: Path, party: str) -> None:
     from nvflare.apis.fl_exception import UnsafeComponentError
     from nvflare.apis.workspace import Workspace
     from nvflare.app_common.widgets.component_path_authorizer import ComponentPathAuthorizer
 
-    workspace = Workspace(str(made / party / "engine"), site_name=party)
+    workspace = Workspace(str(started / party / "state" / "engine"), site_name=party)
     judge = ComponentPathAuthorizer()
     role = "server" if party == "active" else "client"
     for path in ALLOWED[role]:
@@ -158,34 +169,38 @@ def classes_in(config: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("party", PARTIES)
-def test_no_log_leaves_a_site(made: Path, party: str) -> None:
-    found = rules_of(made, party, "resources.json")
+def test_no_log_leaves_a_site(started: Path, party: str) -> None:
+    found = rules_of(started, party, "resources.json")
     assert found["allow_log_streaming"] is False
     assert not [part for part in found["components"] if "log" in part["id"]]
-    logs = rules_of(made, party, "log_config.json")
+    logs = rules_of(started, party, "log_config.json")
     assert logs["loggers"]["root"]["level"] == "INFO"
     assert {handler["level"] for handler in logs["handlers"].values()} >= {"INFO"}
     assert "DEBUG" not in json.dumps(logs)
 
 
-def test_the_engine_meets_at_one_port_under_mutual_tls(made: Path) -> None:
-    server = json.loads((made / "active/engine/startup/fed_server.json").read_bytes())["servers"][0]
+def test_the_engine_meets_at_one_port_under_mutual_tls(started: Path) -> None:
+    server = json.loads((started / "active/state/engine/startup/fed_server.json").read_bytes())[
+        "servers"
+    ][0]
     assert server["service"]["target"] == "bank.example:8443"
     assert (server["admin_port"], server["connection_security"]) == (8443, "mtls")
     for party in PARTIES[1:]:
-        client = json.loads((made / party / "engine/startup/fed_client.json").read_bytes())
+        client = json.loads((started / party / "state/engine/startup/fed_client.json").read_bytes())
         assert client["servers"][0]["service"]["target"] == "bank.example:8443"
         assert client["servers"][0]["identity"] == "bank.example"
         assert client["client"]["connection_security"] == "mtls"
         assert client["client"]["fqsn"] == party
-    admin = json.loads((made / "active/admin/startup/fed_admin.json").read_bytes())["admin"]
+    admin = json.loads((started / "active/state/admin/startup/fed_admin.json").read_bytes())[
+        "admin"
+    ]
     assert (admin["username"], admin["connection_security"]) == (LEAD, "mtls")
 
 
-def test_the_engine_accepts_what_the_lead_signs(made: Path, tmp_path: Path) -> None:
+def test_the_engine_accepts_what_the_lead_signs(started: Path, tmp_path: Path) -> None:
     from nvflare.lighter.utils import sign_folders, verify_folder_signature
 
-    startup = made / "active" / "admin" / "startup"
+    startup = started / "active" / "state" / "admin" / "startup"
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "meta.json").write_text("{}")
     sign_folders(
@@ -225,7 +240,7 @@ def test_a_kit_can_be_handed_over_in_one_file(tmp_path: Path) -> None:
     assert Kit.open(tmp_path / "shop").name == "shop"
 
 
-@pytest.mark.parametrize("fault", ["settings", "full", "file", "engine", "no file"])
+@pytest.mark.parametrize("fault", ["settings", "full", "file", "key", "no file"])
 def test_a_failure_leaves_nothing_behind(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
@@ -241,13 +256,13 @@ def test_a_failure_leaves_nothing_behind(
     elif fault == "file":
         out.write_text("mine")
         words = f"'{out}'"
-    elif fault == "engine":
+    elif fault == "key":
 
         def fail(*words: object, **options: object) -> None:
             raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr("nvflare.lighter.impl.static_file.StaticFileBuilder.build", fail)
-        words = "engine"
+        monkeypatch.setattr("unlabel.remote.provision.key_bytes", fail)
+        words = "No space left"
     else:
         file = tmp_path / "nothing.yaml"
         words = f"'{file}'"
@@ -259,7 +274,8 @@ def test_an_empty_folder_may_take_the_kits(tmp_path: Path) -> None:
     settings_of(tmp_path, TEXT)
     (tmp_path / "kits").mkdir()
     shown = unlabel("federation", "init", tmp_path / "federation.yaml", "--out", tmp_path / "kits")
-    assert (shown.code, shown.err) == (0, "")
+    assert shown.code == 0
+    assert "private keys of active, shop, my-mill were made here" in " ".join(shown.err.split())
     assert "hand to shop" in shown.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["federation.yaml", "kits"]
     shutil.rmtree(tmp_path / "kits")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import shutil
 import socket
 import ssl
@@ -16,16 +15,18 @@ from typing import Any
 import pytest
 from small_parties import provisioned
 
+from unlabel.remote import rules
 from unlabel.remote.engine import Engine
 from unlabel.remote.job import JOB, recipe, write_job
-from unlabel.remote.kit import LEAD, Kit
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import LEAD
 from unlabel.remote.local_cluster import free_port
 
 # Of a library that the engine calls in an old way; as an error it would cut the engine's line.
 pytestmark = pytest.mark.filterwarnings("ignore:ssl_context is deprecated:DeprecationWarning")
 
 TEXT = """\
-server: {port: PORT}
+server: {port: PORT, carrier: flare}
 active: {label: y}
 passive: [{name: shop}, {name: bank}]
 """
@@ -43,7 +44,7 @@ class Engines:
 
     def log(self, party: str) -> str:
         """Return all that a party's engine and its jobs have written."""
-        files = (self.kits / party / "engine").rglob("log.txt")
+        files = (self.kits / party / "state" / "engine").rglob("log.txt")
         return "\n".join(path.read_text(errors="replace") for path in files)
 
 
@@ -74,8 +75,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     folder, port = tmp_path_factory.mktemp("live"), free_port()
     provisioned(folder, TEXT.replace("PORT", str(port)))
     active, shop = Kit.open(folder / "kits" / "active"), Kit.open(folder / "kits" / "shop")
-    loosen(active.engine / "local")
-    with engine_of(active), engine_of(shop):
+    with contextlib.ExitStack() as running:
+        with pytest.MonkeyPatch.context() as patch:
+            loosened(patch)
+            running.enter_context(engine_of(active))
+        running.enter_context(engine_of(shop))
         session: list[Any] = []
         failures: list[Exception] = []
 
@@ -94,13 +98,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
             session[0].close()
 
 
-def loosen(local: Path) -> None:
-    """Let the active party's own engine do anything."""
-    granted = json.loads((local / "authorization.json").read_bytes())
-    granted["permissions"] = {"lead": "any"}
-    (local / "authorization.json").write_text(json.dumps(granted))
-    found = json.loads((local / "resources.json").read_bytes())
-    (local / "resources.json").write_text(json.dumps({**found, "class_allow_list": ["*"]}))
+def loosened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the engine that is started next do anything."""
+    granted, found = rules.permissions("server"), rules.resources
+    monkeypatch.setattr(rules, "permissions", lambda _: {**granted, "permissions": {"lead": "any"}})
+    monkeypatch.setattr(rules, "resources", lambda *a: {**found(*a), "class_allow_list": ["*"]})
 
 
 def names(session: Any) -> set[str]:
@@ -127,7 +129,7 @@ def test_a_job_that_brings_code_is_refused_by_the_partner(engines: Engines, tmp_
     assert found["job_deploy_detail"][0] == "server: OK"  # the active party's own engine took it
     assert "BYOC not permitted" in found["job_deploy_detail"][1]
     assert found["job_deploy_detail"][1].startswith("shop: ")
-    assert not list((engines.kits / "shop" / "engine").rglob("*.py"))
+    assert not list((engines.kits / "shop" / "state" / "engine").rglob("*.py"))
 
 
 @pytest.mark.long
@@ -157,20 +159,20 @@ def test_who_has_no_certificate_of_ours_gets_no_word_in(
     engines: Engines, tmp_path: Path, shows: str
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(engines.kits / "shop/engine/startup/rootCA.pem")
+    context.load_verify_locations(engines.kits / "shop/certificates/root.pem")
     if shows != "nothing":
         provisioned(tmp_path, TEXT.replace("PORT", str(engines.port)))
-        startup = tmp_path / "kits/shop/engine/startup"
-        context.load_cert_chain(startup / "client.crt", startup / "client.key")
+        held = tmp_path / "kits/shop/certificates"
+        context.load_cert_chain(held / "party.crt", held / "party.key")
     # The server ends the line, with a word of the protocol about certificates or with none.
     heard = b""
     with contextlib.suppress(ssl.SSLError, ConnectionError):
         heard = greet(context, engines.port)
     assert heard == b""
     good = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    startup = engines.kits / "shop/engine/startup"
-    good.load_verify_locations(startup / "rootCA.pem")
-    good.load_cert_chain(startup / "client.crt", startup / "client.key")
+    held = engines.kits / "shop/certificates"
+    good.load_verify_locations(held / "root.pem")
+    good.load_cert_chain(held / "party.crt", held / "party.key")
     assert greet(good, engines.port).startswith(b"HTTP/")
 
 
@@ -184,11 +186,9 @@ def greet(context: ssl.SSLContext, port: int) -> bytes:
 
 
 def test_a_party_cannot_come_in_under_anothers_name(engines: Engines, tmp_path: Path) -> None:
-    posing = Path(shutil.copytree(engines.kits / "shop" / "engine", tmp_path / "kit" / "engine"))
-    for name in ("agreement.yaml", "party.yaml"):
-        shutil.copy(engines.kits / "bank" / name, tmp_path / "kit" / name)
-    config = posing / "startup" / "fed_client.json"
-    config.write_text(config.read_text().replace('"shop"', '"bank"'))
+    shutil.copytree(engines.kits / "bank", tmp_path / "kit")
+    for name in ("party.crt", "party.key"):
+        shutil.copy(engines.kits / "shop/certificates" / name, tmp_path / "kit/certificates" / name)
     with engine_of(Kit.read(tmp_path / "kit")):
         refused = "authenticated as 'shop' but claimed endpoint 'bank'"
         assert wait_for(lambda: refused in engines.log("active"))

@@ -32,7 +32,7 @@ def test_the_pages_commands_run_in_their_order(
                 words = line.split()[1:]
                 assert unlabel(*words).code == 0, line
                 done.append(words[1])
-    assert done == ["init", "show", "request", "renew", "install"]
+    assert done == ["init", "show", "request", "renew", "install", "revoke", "install"]
     assert Kit.open("kits/shop").agreement.train.epochs == 5
 
 

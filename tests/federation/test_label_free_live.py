@@ -47,13 +47,13 @@ def test_a_blind_federation_forgets_while_nobody_is_there(tmp_path: Path) -> Non
     with LocalCluster(kits, tables) as cluster:
         with ul.Federation.connect(kits[ACTIVE], resume=True) as federation:
             federation.train()
-            assert len(federation.job_client.jobs) == 1
+            assert federation.client.sessions == 1
         pd.DataFrame({"id": NEW}).to_csv(tmp_path / "new.csv", index=False)
         with ul.Federation.connect(kits[ACTIVE]) as federation:
             federation.evaluate()
-            assert federation.job_client.jobs == []
+            assert federation.client.sessions == 0
             predictions = federation.predict(tables={ACTIVE: tmp_path / "new.csv"})
-            assert len(federation.job_client.jobs) == 1
+            assert federation.client.sessions == 1
         assert 10 < len(predictions.ids) <= len(NEW)
         cluster.stop()
         before = {name: files_of(kits[name]) for name in PASSIVE}

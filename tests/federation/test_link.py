@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import stat
 import tempfile
 import threading
@@ -18,30 +19,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from federation.met_parties import Echo, Holder
+from small_parties import make_kits
 
 from unlabel.errors import PartyLost, RunError, WireError
-from unlabel.link import KEY, LINKS, call, links_folder, listen, make_key, pack, unpack
+from unlabel.link import KEY, LINKS, Door, call, join, links_folder, make_key, pack, unpack
 from unlabel.remote import bridge
 from unlabel.remote.bridge import SERVER, ActiveBridge, PassiveBridge
+from unlabel.remote.kit import Kit
 from unlabel.remote.party_server import PartyServer
 from unlabel.wire import Describe, Description, encode
-from unlabel.wire.flare import FlareTransport
+from unlabel.wire.linked import LinkedTransport
 
 NAME = "shop"
-
-
-class Echo:
-    """A party that says which of its requests this is."""
-
-    def __init__(self) -> None:
-        self.requests: list[bytes] = []
-
-    def handle(self, message: Any) -> Any:
-        raise NotImplementedError
-
-    def serve(self, data: bytes) -> bytes:
-        self.requests.append(data)
-        return b"%d:%s" % (len(self.requests), data)
 
 
 @pytest.fixture
@@ -51,9 +41,21 @@ def links() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kits")
+    make_kits(folder)
+    return folder
+
+
 @pytest.fixture
-def server(links: Path) -> Iterator[PartyServer]:
-    server = PartyServer(Echo(), links, NAME)
+def hub(kits: Path) -> Kit:
+    return Kit.open(kits / "active")
+
+
+@pytest.fixture
+def server(kits: Path, links: Path) -> Iterator[PartyServer]:
+    server = PartyServer(Echo(), Kit.open(kits / NAME), links)
     serving = threading.Thread(target=server.serve, daemon=True)
     serving.start()
     yield server
@@ -106,36 +108,121 @@ def test_all_who_come_at_once_get_one_key(links: Path) -> None:
     assert [path.name for path in links.iterdir()] == [KEY]
 
 
-def test_a_wrong_key_is_refused_and_does_no_harm(server: PartyServer, links: Path) -> None:
+def over(connection: Any) -> Callable[[bytes], bytes]:
+    """Return what carries bytes to a party's process and its answer back, as a job does."""
+
+    def carry(data: bytes) -> bytes:
+        connection.send_bytes(data)
+        answer: bytes = connection.recv_bytes()
+        return answer
+
+    return carry
+
+
+def asked(server: PartyServer) -> list[int]:
+    assert isinstance(server.responder.party, Echo)
+    return server.responder.party.steps
+
+
+def test_a_wrong_key_is_refused_and_does_no_harm(
+    server: PartyServer, links: Path, hub: Kit
+) -> None:
     with pytest.raises(AuthenticationError):
         Client(str(links / f"{NAME}.sock"), family="AF_UNIX", authkey=b"guessed")
     assert server.jobs == 0
     with contextlib.closing(call(links, NAME)) as connection:
-        connection.send_bytes(b"hello")
-        assert connection.recv_bytes() == b"1:hello"
+        Holder(hub, over(connection)).ask(7)
+    assert asked(server) == [7]
 
 
-def test_the_newest_connection_wins(server: PartyServer, links: Path) -> None:
+def test_who_answers_the_challenge_wrongly_is_not_let_in(links: Path) -> None:
+    """A caller that checks nothing itself, unlike `Client` with a key."""
+    door = Door(links, "door")
+    with contextlib.closing(Client(str(links / "door.sock"), family="AF_UNIX")) as caller:
+        assert b"#CHALLENGE#" in caller.recv_bytes()
+        caller.send_bytes(bytes(32))
+        assert door.accept(0.5) is None
+        with contextlib.suppress(EOFError, OSError):
+            assert caller.recv_bytes() == b"#FAILURE#"
+    door.close()
+
+
+def test_a_process_with_the_key_but_no_certificate_is_not_answered(
+    server: PartyServer, links: Path, kits: Path
+) -> None:
+    """As where somebody gives the engine's processes bytes of his own."""
+    with contextlib.closing(call(links, NAME)) as connection:
+        connection.send_bytes(b"")
+        assert connection.recv_bytes()[:1] == b"\x16"  # a greeting of TLS, and nothing else
+        connection.send_bytes(encode(Describe(0)))
+        with pytest.raises((EOFError, OSError)):
+            connection.recv_bytes()
+    with contextlib.closing(call(links, NAME)) as connection, pytest.raises((EOFError, OSError)):
+        Holder(Kit.open(kits / "bank"), over(connection))  # another party's certificate
+    assert asked(server) == []
+
+
+def test_a_connection_that_says_nothing_holds_up_nobody(
+    server: PartyServer, links: Path, hub: Kit
+) -> None:
+    silent = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+    for each in silent:
+        each.connect(str(links / f"{NAME}.sock"))
+    began = time.monotonic()
+    with contextlib.closing(call(links, NAME)) as connection:
+        Holder(hub, over(connection)).ask(1)
+    assert time.monotonic() - began < 3
+    for each in silent:
+        each.close()
+
+
+def test_the_newest_connection_wins(server: PartyServer, links: Path, hub: Kit) -> None:
     old = call(links, NAME)
-    old.send_bytes(b"a")
-    assert old.recv_bytes() == b"1:a"
+    first = Holder(hub, over(old))
+    first.ask(1)
     new = call(links, NAME)
-    new.send_bytes(b"b")
-    assert new.recv_bytes() == b"2:b"
+    second = Holder(hub, over(new))
+    second.ask(2)
     # What a job that was given up hands in late must not reach the party.
-    with contextlib.suppress(OSError):
-        old.send_bytes(b"late")
     with pytest.raises((EOFError, OSError)):
-        old.recv_bytes()
-    new.send_bytes(b"c")
-    assert new.recv_bytes() == b"3:c"
-    assert (server.party.requests, server.jobs) == ([b"a", b"b", b"c"], 2)  # type: ignore[attr-defined]
+        first.ask(3)
+    second.ask(4)
+    assert (asked(server), server.jobs) == ([1, 2, 4], 2)
     old.close()
     new.close()
 
 
-def test_the_active_party_is_answered(server: PartyServer, caller: Callable[[str], None]) -> None:
-    assert PassiveBridge().serve(b"hello") == b"1:hello"
+def test_the_active_party_is_answered(
+    server: PartyServer, caller: Callable[[str], None], hub: Kit
+) -> None:
+    Holder(hub, PassiveBridge().serve).ask(5)
+    assert asked(server) == [5]
+
+
+@pytest.mark.parametrize("change", ["repeated", "cut", "changed", "left out"])
+def test_what_the_engine_changes_on_its_way_ends_the_job_and_nothing_else(
+    server: PartyServer, links: Path, hub: Kit, change: str
+) -> None:
+    connection = call(links, NAME)
+    holder = Holder(hub, over(connection))
+    holder.ask(1)
+    frame = holder.sealed_request(2)
+    if change == "repeated":
+        over(connection)(frame)
+    elif change == "cut":
+        frame = frame[:-1] + b"\x00" * 8
+    elif change == "changed":
+        frame = frame[:40] + bytes([frame[40] ^ 1]) + frame[41:]
+    else:
+        frame = holder.sealed_request(3)
+    connection.send_bytes(frame)
+    with pytest.raises((EOFError, OSError)):
+        connection.recv_bytes()
+    connection.close()
+    assert asked(server) == ([1, 2] if change == "repeated" else [1])
+    with contextlib.closing(call(links, NAME)) as other:
+        Holder(hub, over(other)).ask(9)
+    assert asked(server)[-1] == 9
 
 
 @pytest.mark.parametrize("other", ["loan", "shop", "", "Server", "server.1"])
@@ -146,32 +233,33 @@ def test_other_parties_are_not_answered(
     caller(other)
     with pytest.raises(WireError, match="only the active party"):
         bridge.serve(b"hello")
-    assert server.party.requests == []  # type: ignore[attr-defined]
+    assert asked(server) == []
 
 
 def test_only_bytes_are_passed_on(server: PartyServer, caller: Callable[[str], None]) -> None:
     with pytest.raises(WireError, match="bytes"):
         PassiveBridge().serve({"a": 1})
-    assert server.party.requests == []  # type: ignore[attr-defined]
+    assert asked(server) == []
 
 
 def test_a_job_ends_with_the_process_it_began_with(
-    links: Path, caller: Callable[[str], None]
+    kits: Path, links: Path, hub: Kit, caller: Callable[[str], None]
 ) -> None:
     """A party that was started anew has other weights; the old job must not reach it."""
-    first = PartyServer(Echo(), links, NAME)
+    first = PartyServer(Echo(), Kit.open(kits / NAME), links)
     threading.Thread(target=first.serve, daemon=True).start()
     bridge = PassiveBridge()
-    assert bridge.serve(b"a") == b"1:a"
+    Holder(hub, bridge.serve).ask(1)
     first.close()
-    second = PartyServer(Echo(), links, NAME)
+    second = PartyServer(Echo(), Kit.open(kits / NAME), links)
     threading.Thread(target=second.serve, daemon=True).start()
     try:
         for _ in range(2):
             with pytest.raises(WireError, match="has ended"):
                 bridge.serve(b"b")
-        assert second.party.requests == []  # type: ignore[attr-defined]
-        assert PassiveBridge().serve(b"c") == b"1:c"
+        assert asked(second) == []
+        Holder(hub, PassiveBridge().serve).ask(3)
+        assert asked(second) == [3]
     finally:
         second.close()
 
@@ -238,7 +326,7 @@ def job(links: Path, answer: Callable[[dict[str, bytes]], bytes | None]) -> thre
 @pytest.mark.parametrize(
     ("answer", "words", "lost"),
     [
-        (lambda _: None, "job ended", []),
+        (lambda _: None, "ended while parties were asked", []),
         (lambda r: pack({"a": r["a"]}, call=1), "'b' did not answer within 5 seconds", ["b"]),
         (
             lambda _: pack({}, lost={"a": "gone fishing"}, call=1),
@@ -253,10 +341,10 @@ def test_answers_are_counted(
     words: str,
     lost: list[str],
 ) -> None:
-    listener = listen(links, "active")
+    door = Door(links, "active")
     thread = job(links, answer)
-    transport = FlareTransport(["a", "b"], timeout=5.0)
-    transport.connect(listener.accept())
+    transport = LinkedTransport(["a", "b"], timeout=5.0)
+    transport.connect(door.accept(10))
     with pytest.raises(PartyLost) as caught:
         transport.exchange({"a": Describe(0), "b": Describe(0)})
     assert words in str(caught.value)
@@ -265,20 +353,20 @@ def test_answers_are_counted(
     with pytest.raises(PartyLost, match=re.escape(words)):
         transport.exchange({"a": Describe(0)})
     thread.join(timeout=10)
-    listener.close()
+    door.close()
 
 
 def test_an_answer_that_is_no_message_is_named(links: Path) -> None:
-    listener = listen(links, "active")
-    answer = encode(Description(0, 3, 4, (), 5))
+    door = Door(links, "active")
+    answer = join([encode(Description(0, 3, 4, (), 5))])
     thread = job(links, lambda _: pack({"a": answer, "b": b"rubbish"}, call=1))
-    transport = FlareTransport(["a", "b"], timeout=5.0)
-    transport.connect(listener.accept())
+    transport = LinkedTransport(["a", "b"], timeout=5.0)
+    transport.connect(door.accept(10))
     with pytest.raises(WireError):
         transport.exchange({"a": Describe(0), "b": Describe(0)})
     transport.connect(None)
     thread.join(timeout=10)
-    listener.close()
+    door.close()
 
 
 @pytest.mark.parametrize("cut", [0, 3, 10, -1])
@@ -294,5 +382,5 @@ def test_a_party_whose_folder_lies_deep_has_its_socket_elsewhere(tmp_path: Path)
         assert links_folder(state, "shop") == (state / "links").resolve()
     deep = tmp_path / ("d" * 90)
     assert links_folder(deep, "shop").parent.name.startswith("unlabel-")
-    with contextlib.closing(listen(links_folder(deep, "shop"), "shop")):
+    with contextlib.closing(Door(links_folder(deep, "shop"), "shop")):
         pass  # its path is short enough to listen on

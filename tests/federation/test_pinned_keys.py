@@ -15,7 +15,8 @@ from small_parties import LABELS, PARTIES, PASSIVE
 import unlabel as ul
 from unlabel.config.loader import read_run_folder
 from unlabel.errors import RunError
-from unlabel.remote.kit import AGREEMENT, Kit
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import AGREEMENT
 from unlabel.signing import KEY, Signer, fingerprint
 
 

@@ -13,12 +13,12 @@ from small_parties import animals, person, provisioned, write_tables
 
 from unlabel import Federation
 from unlabel.data import ACTIVE
-from unlabel.remote import job_client
+from unlabel.remote import client
 from unlabel.remote.local_cluster import LocalCluster, free_port
 
 
 def wait_for(port: int) -> None:
-    """Wait until the engine's server listens."""
+    """Wait until the hub listens."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("localhost", port), 1):
@@ -30,9 +30,7 @@ def wait_for(port: int) -> None:
 def test_new_people_are_predicted_without_a_party_that_was_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The engine lists an ended party for a while, so a job with it is tried first.
-    monkeypatch.setattr(job_client, "JOB_STARTS", 25.0)
-    monkeypatch.setattr(job_client, "SHORT_PATIENCE", 5.0)
+    monkeypatch.setattr(client, "SHORT_PATIENCE", 5.0)
     port = free_port()
     more = "predict: {missing: without}\n"
     kits = provisioned(tmp_path, animals(train="epochs: 1, batch: 32", port=port, more=more))

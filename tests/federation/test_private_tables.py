@@ -80,7 +80,6 @@ def test_a_run_is_matched_once_and_opened_without_a_word_about_ids(
     made.train()
     expected = made.evaluate().accuracy
     assert "method: psi" in (run / "run.yaml").read_text()
-    Federation.open(run)
     assert all((run / name / FILE).is_file() for name in ("active", "shop", "gym"))
     monkeypatch.setattr(psi, "_spread", no_masking)
     second = Federation.open(run)

@@ -11,6 +11,7 @@ import json
 import shutil
 import socket
 import ssl
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,19 +23,26 @@ from federation.conftest import Running
 from federation.course import Course
 from small_parties import LABELS, PASSIVE, ROWS, person
 
+from unlabel.config import ServerSettings
 from unlabel.config.loader import dump, read_party
 from unlabel.data import ACTIVE
 from unlabel.errors import RunError
 from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
 from unlabel.remote.engine import Engine
+from unlabel.remote.frames import PROTOCOL
+from unlabel.remote.health import health_of
 from unlabel.remote.job import write_job
-from unlabel.remote.kit import LEAD, PARTY, Kit, identities
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import LEAD, PARTY, identities
 
 #: What a client of the engine's HTTP transport says first.
 HELLO = (
     b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
+#: What a party says first at the hub: kind 1, and a greeting as JSON.
+HELLO_FACTS = json.dumps({"protocol": PROTOCOL, "instance": "another"}).encode()
+GREETING = struct.pack(">IBQQ", len(HELLO_FACTS), 1, 0, 0) + HELLO_FACTS
 EVIL = """
 from pathlib import Path
 from nvflare.collab import collab
@@ -50,11 +58,11 @@ class Evil:
 
 
 @pytest.fixture(scope="module")
-def session(running: Running) -> Iterator[Any]:
+def session(over_flare: Running) -> Iterator[Any]:
     """The engine, entered with the credentials of the user who may start jobs."""
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    admin = str(running.kits[ACTIVE] / "admin")
+    admin = str(over_flare.kits[ACTIVE] / "state" / "admin")
     found = new_secure_session(LEAD, admin, timeout=20.0)
     yield found
     found.close()
@@ -100,12 +108,12 @@ def with_a_class_of_python(job: Path, marker: Path) -> None:
 @pytest.mark.parametrize(
     ("bring", "log", "words"),
     [
-        (with_code, "engine/log.txt", "{party}: NVFLARE_ERROR: BYOC not permitted"),
+        (with_code, "state/engine/log.txt", "{party}: NVFLARE_ERROR: BYOC not permitted"),
         (with_a_class_of_python, "state/logs/engine.log", "'subprocess.Popen'"),
     ],
 )
 def test_a_job_that_brings_code_runs_at_no_passive_party(
-    running: Running,
+    over_flare: Running,
     session: Any,
     tmp_path: Path,
     bring: Callable[[Path, Path], None],
@@ -120,36 +128,37 @@ def test_a_job_that_brings_code_runs_at_no_passive_party(
     assert not marker.exists()
     # It came as far as the parties, and it is they who refused.
     for party in PASSIVE:
-        kit = running.kits[ACTIVE if bring is with_code else party]
+        kit = over_flare.kits[ACTIVE if bring is with_code else party]
         assert words.format(party=party) in (kit / log).read_text(encoding="utf-8")
 
 
-def test_the_server_answers_a_party_with_its_certificate(running: Running) -> None:
+def test_the_hub_answers_a_party_with_its_certificate(running: Running) -> None:
     """Else the refusals below would prove nothing."""
-    startup = running.kits["shop"] / "engine" / "startup"
-    context = trusting(startup / "rootCA.pem")
-    context.load_cert_chain(startup / "client.crt", startup / "client.key")
-    assert answer(running.port, context).startswith(b"HTTP/1.1 ")
+    held = running.kits["shop"] / "certificates"
+    context = trusting(held / "root.pem")
+    context.load_cert_chain(held / "party.crt", held / "party.key")
+    await_healthy(running.kits["shop"])  # a party serves before the hub has it
+    assert b"another process of 'shop' is connected" in answer(running.port, context)
 
 
 def test_a_connection_without_a_certificate_is_refused(running: Running) -> None:
-    root = running.kits["shop"] / "engine" / "startup" / "rootCA.pem"
+    root = running.kits["shop"] / "certificates" / "root.pem"
     with pytest.raises((ssl.SSLError, ConnectionError)):
         answer(running.port, trusting(root))
 
 
 def test_every_port_of_the_server_asks_for_a_certificate(
-    running: Running, provisioned_course: Course
+    over_flare: Running, flare_course: Course
 ) -> None:
     """Also the one on which its own processes find each other, and all that is carried passes."""
-    startup = running.kits["shop"] / "engine" / "startup"
-    known = trusting(startup / "rootCA.pem")
+    held = over_flare.kits["shop"] / "certificates"
+    known = trusting(held / "root.pem")
     known.check_hostname = False
-    known.load_cert_chain(startup / "client.crt", startup / "client.key")
-    unknown = trusting(startup / "rootCA.pem")
+    known.load_cert_chain(held / "party.crt", held / "party.key")
+    unknown = trusting(held / "root.pem")
     unknown.check_hostname = False
-    ports = set(listening(running.kits[ACTIVE]))
-    assert running.port in ports
+    ports = set(listening(over_flare.kits[ACTIVE]))
+    assert over_flare.port in ports
     assert len(ports) > 1
     for port in ports:
         assert enters(port, known)
@@ -163,7 +172,7 @@ def listening(kit: Path) -> list[int]:
 
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
-        if str(kit / "engine") in (process.info["cmdline"] or []):
+        if str(kit / "state" / "engine") in (process.info["cmdline"] or []):
             with contextlib.suppress(psutil.NoSuchProcess):
                 lines = process.net_connections(kind="tcp")
                 found += [line.laddr.port for line in lines if line.status == psutil.CONN_LISTEN]
@@ -189,11 +198,11 @@ def enters(port: int, context: ssl.SSLContext | None) -> bool:
 
 def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_path: Path) -> None:
     other, key = Authority.make("small"), make_key()
-    made = other.certify(identities("shop", "localhost")[0], key.public_key(), 30)
+    made = other.certify(identities("shop", ServerSettings())[0], key.public_key(), 30)
     (tmp_path / "client.crt").write_bytes(certificate_bytes(made))
     (tmp_path / "client.key").write_bytes(key_bytes(key))
     (tmp_path / "root.pem").write_bytes(certificate_bytes(other.certificate))
-    root = running.kits["shop"] / "engine" / "startup" / "rootCA.pem"
+    root = running.kits["shop"] / "certificates" / "root.pem"
     context = trusting(root)
     context.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
     with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -203,18 +212,16 @@ def test_a_certificate_of_another_authority_is_refused(running: Running, tmp_pat
         answer(running.port, trusting(tmp_path / "root.pem"))
 
 
-def test_a_party_cannot_take_the_name_of_another(running: Running, tmp_path: Path) -> None:
+def test_a_party_cannot_take_the_name_of_another(over_flare: Running, tmp_path: Path) -> None:
     """The certificate of shop, under the name of loan."""
     without_state = shutil.ignore_patterns("state")
-    kit = Path(shutil.copytree(running.kits["shop"], tmp_path / "kit", ignore=without_state))
+    kit = Path(shutil.copytree(over_flare.kits["shop"], tmp_path / "kit", ignore=without_state))
     party = kit / PARTY
     party.write_text(dump(replace(read_party(party), name="loan")), encoding="utf-8")
     with pytest.raises(RunError, match="shop"):
         Kit.open(kit)
     # Nor does the engine take it in where somebody starts it without asking the kit.
-    settings = kit / "engine" / "startup" / "fed_client.json"
-    settings.write_text(settings.read_text().replace('"shop"', '"loan"'), encoding="utf-8")
-    server = running.kits[ACTIVE] / "engine" / "log.txt"
+    server = over_flare.kits[ACTIVE] / "state" / "engine" / "log.txt"
     before = server.stat().st_size
     engine = Engine(Kit.read(kit))
     engine.start()
@@ -283,13 +290,13 @@ def trusting(root: Path) -> ssl.SSLContext:
 
 
 def answer(port: int, context: ssl.SSLContext) -> bytes:
-    """Return the first words of the server to a client; raise where it refuses to speak."""
+    """Return the first words of the hub to a client; raise where it refuses to speak."""
     with (
         socket.create_connection(("localhost", port), timeout=10) as plain,
         context.wrap_socket(plain, server_hostname="localhost") as line,
     ):
-        line.sendall(HELLO)
-        said = line.recv(64)
+        line.sendall(GREETING)
+        said = line.recv(4096)
         if not said:
             raise ConnectionResetError("closed without a word")
         return said
@@ -300,3 +307,15 @@ def wait_for(true: Callable[[], bool], seconds: float) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def await_healthy(kit: Path) -> None:
+    deadline = time.monotonic() + 30
+    while (found := health_of(kit, seconds=10, days=1, free=1)).code != "healthy":
+        assert time.monotonic() < deadline, found.sentence
+        time.sleep(0.2)
+
+
+def test_who_is_connected_over_the_engine_is_healthy(over_flare: Running) -> None:
+    for kit in over_flare.kits.values():
+        await_healthy(kit)

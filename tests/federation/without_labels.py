@@ -18,7 +18,8 @@ from unlabel.config import PassiveTable, Policy, RunConfig
 from unlabel.config.loader import dump, read_party
 from unlabel.data import ACTIVE
 from unlabel.remote.connect import RemoteFederation
-from unlabel.remote.kit import PARTY, Kit
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import PARTY
 
 #: People whom the active party gets to know only after the training.
 NEW = [person(number) for number in range(400, 420)]

@@ -28,12 +28,15 @@ from unlabel import Federation
 from unlabel.forget import ForgetSettings
 from unlabel.forget.methods.renormalise import Renormalise
 from unlabel.party import PassiveParty
+from unlabel.unopened import Unopened, open_standing
 from unlabel.wire import Message, kind_of
 
 #: Quick: what is tested is what happens around the steps.
 METHOD = Renormalise(steps=1)
 #: Decides every draw of a request, so that each one comes to the same weights.
 KEY = "5a" * 32
+#: A rollback for which no table is read.
+UNOPENED = "rollback without tables"
 FILE_OPERATIONS = ("replace", "rename", "unlink", "remove", "rmdir", "mkdir", "chmod")
 
 
@@ -45,6 +48,7 @@ def run_verb(federation: Federation, verb: str, label: str) -> object:
     verbs: dict[str, Callable[[Federation], object]] = {
         "commit": lambda federation: federation.commit(force=True),
         "rollback": Federation.rollback,
+        UNOPENED: Federation.rollback,
         "purge": Federation.purge,
         "recover": Federation.recover,
         "train": Federation.train,
@@ -155,9 +159,12 @@ def die_at_every_moment(run: Path, verb: str, label: str, out: Path) -> None:
     out.mkdir(parents=True)
     work, told = out / "work", out / "moments.json"
     shutil.copytree(run, work)
-    federation = Federation.open(
-        work, record=True, recovering=verb == "recover", resume=verb == "train"
-    )
+    recovering, resume = verb == "recover", verb == "train"
+    if verb == UNOPENED:
+        federation = open_standing(work, deciding=True)
+        assert isinstance(federation, Unopened)
+    else:
+        federation = Federation.open(work, record=True, recovering=recovering, resume=resume)
 
     def undisturbed() -> None:
         fate = Fate(work)

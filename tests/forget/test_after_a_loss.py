@@ -16,7 +16,7 @@ from unlabel.forget import ForgetSettings, noisy_request
 from unlabel.forget.methods.hidden import Hidden
 from unlabel.report.certificate import issue
 from unlabel.wire import Attest, Describe, Embed, Message, Rollback, Stage
-from unlabel.wire.flare import FlareTransport
+from unlabel.wire.linked import LinkedTransport
 
 LOST = PartyLost("Party 'shop' did not answer.", ["shop"])
 
@@ -45,7 +45,7 @@ def test_a_label_that_was_forgotten_is_not_learned_again(trained: Federation) ->
 
 
 def test_who_was_lost_is_known_after_the_first_loss() -> None:
-    transport = FlareTransport(["shop", "bank"], timeout=1.0)
+    transport = LinkedTransport(["shop", "bank"], timeout=1.0)
     transport._lose(str(LOST), LOST.parties)
     with pytest.raises(PartyLost, match=r"'shop'") as found:
         transport.ask(Describe(0))
@@ -122,13 +122,13 @@ def test_a_request_that_is_repeated_tells_no_second_noisy_row(
 def test_an_answer_to_an_earlier_question_is_not_taken_for_one_to_this() -> None:
     from multiprocessing import Pipe
 
-    from unlabel.link import pack, unpack
+    from unlabel.link import join, pack, unpack
     from unlabel.wire import Done, encode
 
-    transport = FlareTransport(["shop"], timeout=1.0)
+    transport = LinkedTransport(["shop"], timeout=1.0)
     near, remote = Pipe()
     transport.connect(near)
-    remote.send_bytes(pack({"shop": encode(Done(0))}, lost={}, call=0))
+    remote.send_bytes(pack({"shop": join([encode(Done(0))])}, lost={}, call=0))
     with pytest.raises(PartyLost, match="asked before"):
         transport.ask(Describe(0))
     assert unpack(remote.recv_bytes())[0]["call"] == 1

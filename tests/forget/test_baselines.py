@@ -299,8 +299,9 @@ def test_delete_distils_the_masked_output(
 
 @every_setting
 @one_label_and_two
+@pytest.mark.parametrize("ceiling", [0.0, 0.001])
 def test_scrub_takes_turns_away_from_the_original_and_towards_it(
-    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...]
+    kind: Kind, parties: int, active_part: bool, forgotten: tuple[int, ...], ceiling: float
 ) -> None:
     at = Reference(kind, parties, active_part, forgotten)
     heat, alpha, gamma = 3.0, 0.4, 0.8
@@ -309,22 +310,28 @@ def test_scrub_takes_turns_away_from_the_original_and_towards_it(
 
     def distance(logits: Tensor, rows: Tensor) -> Tensor:
         p = (logits / heat).softmax(1)
-        gap: Tensor = (t[rows] * (t[rows].log() - p.log())).sum(1).mean()
+        gap: Tensor = (t[rows] * (t[rows].log() - p.log())).sum(1)
         return heat**2 * gap
 
+    above = 0
     at.net.train()
     optimiser = at.sgd(0.01, 0.9, 5e-4)
     for epoch in range(3):
         if epoch < 2:
             for batch in orders(at.rows, 8, first=epoch):
-                descend(optimiser, -distance(at.net(at.x[batch]), batch))
+                apart = distance(at.net(at.x[batch]), batch)
+                above += int((apart > ceiling).sum())
+                if ceiling:
+                    apart = torch.where(apart > ceiling, ceiling, apart)
+                descend(optimiser, -apart.mean())
         for batch in orders(at.kept, 20, first=epoch):
             logits = at.net(at.x[batch])
             told = F.cross_entropy(logits, at.y[batch])
-            descend(optimiser, alpha * distance(logits, batch) + gamma * told)
+            descend(optimiser, alpha * distance(logits, batch).mean() + gamma * told)
+    assert above or kind == "image"  # the ceiling is met
     method = Scrub(
         epochs=3, climbs=2, lr=0.01, alpha=alpha, gamma=gamma, temperature=heat, batch=20,
-        forget_batch=8,
+        forget_batch=8, ceiling=ceiling,
     )  # fmt: skip
     at.forget(method)
     at.net.expect_equal(at.fed)

@@ -162,7 +162,7 @@ def retained(outcome: Outcome) -> float:
     return outcome.result.retained_accuracy.after or 0.0
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_every_label_of_a_small_table_goes_with_default_settings(tables: Path, seed: int) -> None:
     fed = small_table(tables, seed)
     gaps = []

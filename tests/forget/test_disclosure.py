@@ -220,7 +220,8 @@ def test_no_message_has_room_for_a_label(form: str) -> None:
             # request, a table or a sum, and none of them after a label.
             assert all(name == "rows" or t.is_floating_point() for name, t in tensors.items())
             counts = {n for n in PLAIN[kind] if isinstance(getattr(message, n), int | tuple)}
-            assert counts <= {"step", "steps", "noise"}
+            assert counts <= {"step", "steps", "noise", "version"}
+            assert getattr(message, "version", 2) == 2  # which the training left, of whatever label
             texts = [getattr(message, n) for n in PLAIN[kind]]
             words = [text for text in texts if isinstance(text, str)]
             assert not any(name in word for name in NAMES for word in words)

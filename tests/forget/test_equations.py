@@ -117,7 +117,7 @@ def test_an_epoch_of_the_paper_is_the_one_of_its_equations(
     parties: int, forgotten: tuple[int, ...]
 ) -> None:
     fed = federation(parties)
-    method = MixupAscent(lr=0.05, epochs=1, momentum=0.9, weight_decay=5e-4, batchnorm="frozen")
+    method = replace(MixupAscent.as_printed(0.05, 1), batchnorm="frozen")
     net = OnePiece(fed, (0.05, 0.05), 0.9, 5e-4)
     rows, labels, count = shots_of(fed, forgotten)
     assert count == SHOTS * len(forgotten)
@@ -138,9 +138,91 @@ def test_three_epochs_with_an_active_bottom_too(bottom: str, encoded: bool) -> N
     for _ in range(3):
         net.descend(-mixed_loss(net, rows[:count], labels[:count], (0.3,), same=True))
         net.descend(mixed_loss(net, rows[count:], labels[count:], (0.3,), same=False))
-    method = MixupAscent(lr=0.01, epochs=3, lambdas=(0.3,), weight_decay=0.0, batchnorm="frozen")
+    method = replace(
+        MixupAscent.as_printed(0.01, 3), lambdas=(0.3,), weight_decay=0.0, batchnorm="frozen"
+    )
     forget(fed, (1,), method)
     net.expect_equal(fed)
+
+
+@pytest.mark.parametrize("across", [0.0, 0.2])
+@pytest.mark.parametrize("forgotten", [(0,), (2, 5)])
+def test_turns_climb_by_a_length_that_is_found_while_the_label_is_known(
+    forgotten: tuple[int, ...], across: float
+) -> None:
+    """Both branches are met: the label is known at first, and not after some turns."""
+    fed = federation(2, active_part=True)
+    method = MixupAscent(
+        epochs=14, look=100, bottom_lr=0.01, recovery_lr=0.03, stop=0.1, across=across
+    )
+    net = OnePiece(fed, (method.lr, method.bottom_lr), 0.0, 0.0)
+    rows, labels, count = shots_of(fed, forgotten)
+    length, met = 0.1, set()
+    for _ in range(14):
+        loss, p, norm = climbed(net, rows[:count], labels[:count], method.lambdas)
+        met.add(p > method.stop)
+        net.descend(-loss * (length / norm if p > method.stop else 0.0))
+        length *= 1.25 if p > method.stop else 0.5
+        repaired = mixed_loss(net, rows[count:], labels[count:], method.lambdas, same=False)
+        shared = shared_out(net, rows, labels, count, method.lambdas, forgotten) if across else 0
+        net.descend(0.03 / 0.1 * (repaired + across * shared))
+    forget(fed, forgotten, method)
+    net.expect_equal(fed)
+    assert met == {True, False}
+
+
+def climbed(
+    net: OnePiece, rows: Tensor, labels: Tensor, lambdas: Sequence[float]
+) -> tuple[Tensor, float, float]:
+    """Return L_u, the mean p(label) of mixed samples, and the gradient's length over the top's
+    weights and all embeddings."""
+    embeddings = net.embed(rows)
+    losses, beliefs = [], []
+    for share, (i, j) in product(lambdas, product(range(len(rows)), repeat=2)):
+        if labels[i] == labels[j]:
+            logits = net.top(
+                [share * h[i : i + 1] + (1 - share) * h[j : j + 1] for h in embeddings]
+            )
+            losses.append(F.cross_entropy(logits, labels[i : i + 1]))
+            beliefs.append(float(logits.detach().softmax(1)[0, labels[i]]))
+    loss = torch.stack(losses).mean()
+    parts = torch.autograd.grad(loss, [*net.top.parameters(), *embeddings], retain_graph=True)
+    norm = sum(float(part.square().sum()) for part in parts) ** 0.5
+    return loss, sum(beliefs) / len(beliefs), norm
+
+
+def shared_out(
+    net: OnePiece,
+    rows: Tensor,
+    labels: Tensor,
+    count: int,
+    lambdas: Sequence[float],
+    forgotten: Sequence[int],
+) -> Tensor:
+    """Return L_a: a forgotten sample mixed with a retained one, each in both places."""
+    embeddings = net.embed(rows)
+    stay = [n for n in range(LABELS) if n not in forgotten]
+    losses = []
+    for share, i, j in product(lambdas, range(count), range(count, len(rows))):
+        for of_forgotten in (share, 1 - share):
+            mixed = [
+                of_forgotten * h[i : i + 1] + (1 - of_forgotten) * h[j : j + 1] for h in embeddings
+            ]
+            log_p = net.top(mixed).log_softmax(1)[0]
+            known = (1 - of_forgotten) * log_p[labels[j]]
+            losses.append(-known - of_forgotten * log_p[stay].mean())
+    return torch.stack(losses).mean()
+
+
+def test_turns_end_once_the_label_is_gone_and_the_rest_is_as_it_was() -> None:
+    fed = federation(2)
+    ended = fed.forget([1], settings=ForgetSettings(method=MixupAscent(), few_shot=SHOTS, key=KEY))
+    ended.rollback()
+    assert ended.result.steps < 2 * MixupAscent().epochs
+    fed = federation(2)
+    method = MixupAscent(epochs=7, stop=1e-12)
+    whole = fed.forget([1], settings=ForgetSettings(method=method, few_shot=SHOTS, key=KEY))
+    assert whole.result.steps == 14
 
 
 def test_plain_ascent_climbs_every_row_of_the_label() -> None:
@@ -216,5 +298,5 @@ def test_statistics_drift_in_training_mode_and_stay_where_frozen() -> None:
         norms = [part for part in module.modules() if isinstance(part, nn.BatchNorm2d)]
         assert norms[0].running_mean is not None
         before = norms[0].running_mean.clone()
-        forget(fed, (1,), MixupAscent(lr=0.0, epochs=1, batchnorm=mode))  # type: ignore[arg-type]
+        forget(fed, (1,), MixupAscent(lr=0.0, bottom_lr=0.0, epochs=1, batchnorm=mode))  # type: ignore[arg-type]
         assert (not torch.equal(before, norms[0].running_mean)) == moves

@@ -66,6 +66,7 @@ def die(jobs: dict[str, Path], out: Path) -> dict[str, list[tuple[str, Path]]]:
     return deaths
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SOME)
 def test_a_training_that_dies_at_any_moment_goes_on_to_the_same_weights(
     kind: str, tmp_path: Path
@@ -85,6 +86,7 @@ def test_a_training_that_dies_at_any_moment_goes_on_to_the_same_weights(
     assert differences(Federation.open(folder), whole) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", SOME)
 def test_a_request_that_dies_at_any_moment_ends_in_the_old_model_or_the_exact_one(
     kind: str, tmp_path: Path

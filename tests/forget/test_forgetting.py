@@ -107,11 +107,10 @@ def test_the_control_changes_no_weight(trained: Federation) -> None:
 
 
 def test_drift_of_the_normalisation_is_reported_and_frozen_has_none(trained: Federation) -> None:
-    drifting = trained.forget([1], settings=Disclosing(method=MixupAscent(lr=2e-7)))
+    drifting = trained.forget([1], settings=Disclosing(method=MixupAscent.as_printed(2e-7, 20)))
     drifting.rollback()
-    frozen = trained.forget(
-        [1], settings=Disclosing(method=MixupAscent(lr=2e-7, batchnorm="frozen"))
-    )
+    still = replace(MixupAscent.as_printed(2e-7, 20), batchnorm="frozen")
+    frozen = trained.forget([1], settings=Disclosing(method=still))
     frozen.rollback()
     # At the paper's rate nothing is learned: frozen changes nothing, and all there is is drift.
     fell = drifting.result.forgotten_accuracy
@@ -165,7 +164,8 @@ def test_every_method_says_what_it_is_and_what_it_tells() -> None:
 
 
 @pytest.mark.parametrize(
-    "method", [MixupAscent(lr=1e-2), Deep(epochs=1, lr=1e-5), Ascent(samples="all", lr=0.1)]
+    "method",
+    [MixupAscent.as_printed(1e-2, 20), Deep(epochs=1, lr=1e-5), Ascent(samples="all", lr=0.1)],
 )
 def test_no_method_stages_a_model_that_lost_the_rest(trained: Federation, method: Method) -> None:
     before = trained.evaluate()
@@ -421,6 +421,7 @@ def test_wrong_labels_are_suspected_and_can_be_left_out(trained: Federation, rob
 # --- labels of people ---------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_peoples_labels_go_and_their_class_stays(tmp_path: Path) -> None:
     """A fifth of the labels is wrong and known by heart; the request names some of these."""
     digits = load_dataset("digits")

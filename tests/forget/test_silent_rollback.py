@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.command_line import nothing_written, one_thread, unlabel
+from forget.crashing import UNOPENED
 from forget.test_transaction import (
     EARLIER,
     LABEL,
@@ -76,14 +77,16 @@ def drop(trained: Path, run: Path, case: Case) -> Dropped:
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("verb", ["rollback", UNOPENED])
 def test_a_death_at_any_moment_of_a_silent_rollback_leaves_it_undecided_or_done(
-    trained: Path, tmp_path: Path
+    trained: Path, tmp_path: Path, verb: str
 ) -> None:
     dropped = drop(trained, tmp_path / "run", ROLLBACK)
-    once = dropped.deaths(ROLLBACK, dropped.run, "rollback", tmp_path / "once")
+    once = dropped.deaths(ROLLBACK, dropped.run, verb, tmp_path / "once")
     assert expect_all(dropped, once) == {"staged", "dropped"}
 
 
+@pytest.mark.long
 def test_a_death_at_any_moment_of_one_after_a_commit_and_then_of_the_recovery(
     trained: Path, tmp_path: Path
 ) -> None:

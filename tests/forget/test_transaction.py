@@ -711,7 +711,8 @@ def test_a_run_whose_commit_was_interrupted_opens_only_to_be_recovered(run: Path
 
 def test_the_command_decides_recovers_and_tells_in_json(run: Path) -> None:
     nothing = unlabel("recover", run, "--json").json
-    assert nothing == {"recovered": "nothing to recover", "run": str(run)}
+    newest = numbers(run, "versions")[-1]
+    assert nothing == {"recovered": "nothing to recover", "version": newest, "run": str(run)}
     assert "No request is staged" in unlabel("commit", run, "--json").sentence
     assert "No request is staged" in unlabel("rollback", run, "--json").sentence
     assert "nothing to purge" in unlabel("purge", run, "--json").sentence

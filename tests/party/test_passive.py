@@ -63,10 +63,10 @@ def embed(party: PassiveParty, step: int = 0, rows: int = 4) -> Tensor:
 
 def test_it_describes_its_rows_its_width_and_its_versions(tmp_path: Path) -> None:
     party = make_party(tmp_path)
-    party.handle(Save(0, 3))
+    party.handle(Save(0, 1))
     answer = party.handle(Describe(0))
     assert isinstance(answer, Description)
-    assert (answer.rows, answer.width, answer.versions) == (ROWS, 5, (3,))
+    assert (answer.rows, answer.width, answer.versions) == (ROWS, 5, (1,))
 
 
 def test_embeddings_come_without_the_graph_that_leads_to_the_weights() -> None:

@@ -375,7 +375,7 @@ def test_no_number_makes_a_party_send_or_keep_what_is_not_finite(
     asked: tuple[Message, ...] = (
         Embed(0, FIRST, "predict"),
         Embed(0, FIRST, "frozen"),
-        Stage(0, "9f", 5, "{}"),
+        Stage(0, "9f", 2, "{}"),
     )
     for message in asked:
         answer = party.handle(message)
@@ -396,7 +396,7 @@ def test_a_rewrite_that_overflows_is_neither_sent_nor_staged(tmp_path: Path) -> 
     gather(party)
     done(party.handle(replace(NOISE, strength=1e308)))
     assert not weights(party)[0].isfinite().all()
-    for message in (Stage(0, "9f", 5, "{}"), Embed(0, FIRST, "predict")):
+    for message in (Stage(0, "9f", 1, "{}"), Embed(0, FIRST, "predict")):
         assert refusal(party.handle(message)) == "not-finite"
 
 
@@ -455,14 +455,14 @@ def test_a_commit_drops_what_was_gathered_and_tracked(tmp_path: Path) -> None:
     party = tiny_party(tmp_path)
     tracked(party)
     gather(party)
-    staged = party.handle(Stage(0, "9f", 5, "{}"))
+    staged = party.handle(Stage(0, "9f", 1, "{}"))
     assert isinstance(staged, Saved)
     done(party.handle(AccumulateUpdates(0, "moved")))
-    done(party.handle(Commit(0, "9f", 5, staged.digest)))
+    done(party.handle(Commit(0, "9f", 1, staged.digest)))
     assert not party.bottom.sums.named
     assert not party.bottom.updates.named
     assert not any(name.startswith("moves/") for name in state(party))
-    done(party.handle(Restore(0, 5, staged.digest)))
+    done(party.handle(Restore(0, 1, staged.digest)))
     assert not party.bottom.updates.named
     descend(party, FIRST, ONE)
     assert not party.bottom.updates.named

@@ -103,7 +103,8 @@ def changed(one: dict[str, Tensor], other: dict[str, Tensor]) -> set[str]:
     return {name for name in one if not torch.equal(one[name], other[name])}
 
 
-def stage(party: PassiveParty, request: str = "9f", version: int = 5) -> str:
+def stage(party: PassiveParty, request: str = "9f", version: int = 0) -> str:
+    version = version or max(party.required_store().versions(), default=0) + 1
     answer = party.handle(Stage(0, request, version, NOTE))
     assert isinstance(answer, Saved), answer
     return answer.digest
@@ -279,7 +280,7 @@ def test_impossible_settings_and_names_are_refused_and_change_nothing(
     assert party.open_request is None
     name = odd.get("request", "/x")
     for message in (
-        *(Stage(0, name, 5, NOTE), Commit(0, name, 5, ""), Rollback(0, name), Purge(0, name, 5)),
+        *(Stage(0, name, 2, NOTE), Commit(0, name, 2, ""), Rollback(0, name), Purge(0, name, 2)),
     ):
         assert refusal(party.handle(message)) == "wrong-request"
     assert files(tmp_path) == {}
@@ -450,10 +451,10 @@ def test_what_is_staged_holds_the_model_and_nothing_of_the_optimiser(tmp_path: P
     train(party, 0, "frozen")
     assert any(name.startswith("optimiser/") for name in state(party))
     stage(party)
-    found = load_file(tmp_path / "staged" / "000005.safetensors")
+    found = load_file(tmp_path / "staged" / "000001.safetensors")
     assert same(found, party.bottom.model_state())
     assert {name.partition("/")[0] for name in found} == {"model", "scaling"}
-    assert set(files(tmp_path)) == {"staged/000005.json", "staged/000005.safetensors"}
+    assert set(files(tmp_path)) == {"staged/000001.json", "staged/000001.safetensors"}
     assert (standing(party).versions, standing(party).staged) == ((), "9f")
 
 
@@ -465,7 +466,7 @@ def test_while_one_request_is_staged_no_other_is_taken_up(tmp_path: Path) -> Non
     for message in (
         replace(BEGIN_REQUEST, request="a1", reinitialise=1.0),
         BEGIN_REQUEST,
-        Stage(0, "a1", 6, NOTE),
+        Stage(0, "a1", 3, NOTE),
     ):
         assert refusal(party.handle(message)) == "request-open"
     assert same(before, state(party))
@@ -474,18 +475,24 @@ def test_while_one_request_is_staged_no_other_is_taken_up(tmp_path: Path) -> Non
 
 def test_a_request_staged_again_replaces_what_it_had_staged(tmp_path: Path) -> None:
     party = make_party(tmp_path)
-    first = stage(party, version=5)
-    assert stage(party, version=5) == first
-    stage(party, version=6)
-    assert set(files(tmp_path)) == {"staged/000006.json", "staged/000006.safetensors"}
-    assert refusal(party.handle(Commit(0, "9f", 5, first))) == "checkpoint"
+    party.handle(Save(0, 1))
+    first = stage(party, version=2)
+    assert stage(party, version=2) == first
+    train(party, 3)
+    later = stage(party, version=2)
+    assert later != first
+    assert {each for each in files(tmp_path) if each.startswith("staged")} == {
+        "staged/000002.json",
+        "staged/000002.safetensors",
+    }
+    assert refusal(party.handle(Commit(0, "9f", 2, first))) == "checkpoint"
 
 
-@pytest.mark.parametrize("version", [-1, 0, 2, 3])
-def test_a_version_to_be_is_newer_than_all_others(tmp_path: Path, version: int) -> None:
+@pytest.mark.parametrize("version", [-1, 0, 2, 3, 5])
+def test_a_version_to_be_follows_the_newest(tmp_path: Path, version: int) -> None:
     party = make_party(tmp_path)
-    for number in (2, 3):
-        party.handle(Save(0, number))
+    for number in (1, 2, 3):
+        assert isinstance(party.handle(Save(0, number)), Saved)
     assert refusal(party.handle(Stage(0, "9f", version, NOTE))) == "wrong-request"
     assert not (tmp_path / "staged").exists()
 
@@ -494,14 +501,14 @@ def test_a_version_to_be_is_newer_than_all_others(tmp_path: Path, version: int) 
     "note", ["", "{", "[]", "null", '"x"', '{"a": {}}', '{"a": [[1]]}', "[" * 1_999, "\ud800"]
 )
 def test_a_note_that_does_not_belong_in_a_ledger_is_refused(tmp_path: Path, note: str) -> None:
-    assert refusal(make_party(tmp_path).handle(Stage(0, "9f", 5, note))) == "wrong-request"
+    assert refusal(make_party(tmp_path).handle(Stage(0, "9f", 2, note))) == "wrong-request"
     assert files(tmp_path) == {}
 
 
 def test_a_party_without_a_folder_stages_nothing() -> None:
     party = make_party()
-    assert refusal(party.handle(Stage(0, "9f", 5, NOTE))) == "wrong-request"
-    assert refusal(party.handle(Purge(0, "9f", 5))) == "wrong-request"
+    assert refusal(party.handle(Stage(0, "9f", 2, NOTE))) == "wrong-request"
+    assert refusal(party.handle(Purge(0, "9f", 2))) == "wrong-request"
     assert standing(party).staged == ""
 
 
@@ -509,7 +516,7 @@ def test_a_party_that_was_never_prepared_says_so(tmp_path: Path) -> None:
     holdings = small_holdings(1)
     features = holdings.features["passive-1"]
     party = build_passive("passive-1", features, holdings.config, CPU, folder=tmp_path)
-    for message in (BEGIN_REQUEST, Stage(0, "9f", 5, NOTE)):
+    for message in (BEGIN_REQUEST, Stage(0, "9f", 2, NOTE)):
         assert refusal(party.handle(message)) == "wrong-request"
     assert party.open_request is None
     assert files(tmp_path) == {}
@@ -523,7 +530,7 @@ def test_weights_that_diverged_are_not_staged(tmp_path: Path) -> None:
         values = party.handle(Embed(step, torch.arange(8), "frozen"))
         if isinstance(values, Embeddings):
             party.handle(Gradients(step, torch.ones_like(values.values)))
-    assert refusal(party.handle(Stage(0, "9f", 5, NOTE))) == "not-finite"
+    assert refusal(party.handle(Stage(0, "9f", 2, NOTE))) == "not-finite"
     done(party.handle(Rollback(0, "9f")))
     assert same(before, state(party))
     stage(party)
@@ -536,10 +543,10 @@ def test_a_disk_is_not_filled_with_versions_by_requests_either(tmp_path: Path) -
     digest = stage(party)
     assert refusal(party.handle(Save(0, 3))) == "policy"  # its place is taken
     assert isinstance(party.handle(Save(0, 2)), Saved)
-    done(party.handle(Commit(0, "9f", 5, digest)))
-    assert refusal(party.handle(Stage(0, "a1", 6, NOTE))) == "policy"
-    done(party.handle(Purge(0, "9f", 5)))
-    stage(party, "a1", 6)
+    done(party.handle(Commit(0, "9f", 3, digest)))
+    assert refusal(party.handle(Stage(0, "a1", 4, NOTE))) == "policy"
+    done(party.handle(Purge(0, "9f", 3)))
+    stage(party, "a1", 4)
 
 
 # --- commit --------------------------------------------------------------------------------
@@ -552,33 +559,34 @@ def test_a_commit_makes_what_was_staged_a_version_and_twice_is_once(tmp_path: Pa
     train(party, 0, "frozen")
     digest = stage(party)
     expected = {name: tensor.clone() for name, tensor in party.bottom.model_state().items()}
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
     on_disk = files(tmp_path)
     assert set(on_disk) == {
         "ledger.jsonl",
-        *(f"versions/00000{n}.{kind}" for n in (1, 5) for kind in ("json", "safetensors")),
+        *(f"versions/00000{n}.{kind}" for n in (1, 2) for kind in ("json", "safetensors")),
     }
     after = state(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
     assert files(tmp_path) == on_disk
     assert same(after, state(party))
     before = hashlib.sha256(on_disk["versions/000001.safetensors"]).hexdigest()
-    made = {"version": 5, "weights": [before, digest]}
+    made = {"version": 2, "weights": [before, digest]}
     assert [(e.event, e.note) for e in ledger(party)] == [("commit", json.loads(NOTE) | made)]
     told = standing(party)
-    assert (told.versions, told.staged, told.ledger) == ((1, 5), "", ledger(party)[-1].hash)
+    assert (told.versions, told.staged, told.ledger) == ((1, 2), "", ledger(party)[-1].hash)
     done(party.handle(Rollback(0, "9f")))  # too late
     assert same(after, state(party))
     other = make_party(tmp_path)
-    done(other.handle(Restore(0, 5, digest)))
+    done(other.handle(Restore(0, 2, digest)))
     assert same(expected, state(other))
 
 
 def test_after_a_commit_training_goes_on_with_its_own_optimiser(tmp_path: Path) -> None:
     party = make_party(tmp_path, optimiser="adam")
+    party.handle(Save(0, 1))
     done(party.handle(BEGIN_REQUEST))
     digest = stage(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
     assert not any(name.startswith("optimiser/") for name in state(party))
     train(party, 3)
     assert any(name.endswith("exp_avg") for name in state(party))
@@ -592,38 +600,39 @@ def test_what_was_not_staged_is_not_committed(tmp_path: Path) -> None:
     digest = stage(party)
     before, on_disk = state(party), files(tmp_path)
     for message, code in (
-        (Commit(0, "9f", 5, "0" * 64), "checkpoint"),
-        (Commit(0, "9f", 5, ""), "checkpoint"),
-        (Commit(0, "9f", 6, digest), "checkpoint"),
+        (Commit(0, "9f", 2, "0" * 64), "checkpoint"),
+        (Commit(0, "9f", 2, ""), "checkpoint"),
+        (Commit(0, "9f", 3, digest), "checkpoint"),
         (Commit(0, "9f", -1, digest), "checkpoint"),
-        (Commit(0, "a1", 5, digest), "wrong-request"),
+        (Commit(0, "a1", 2, digest), "wrong-request"),
         (Commit(0, "9f", 1, digest), "wrong-request"),
     ):
         assert refusal(party.handle(message)) == code
     assert same(before, state(party))
     assert files(tmp_path) == on_disk
-    done(party.handle(Commit(0, "9f", 5, digest)))
-    assert refusal(party.handle(Commit(0, "9f", 5, "0" * 64))) == "checkpoint"
-    assert refusal(party.handle(Commit(0, "a1", 5, digest))) == "wrong-request"
+    done(party.handle(Commit(0, "9f", 2, digest)))
+    assert refusal(party.handle(Commit(0, "9f", 2, "0" * 64))) == "checkpoint"
+    assert refusal(party.handle(Commit(0, "a1", 2, digest))) == "wrong-request"
 
 
 def test_a_commit_said_again_leaves_the_next_request_alone(tmp_path: Path) -> None:
     party = make_party(tmp_path)
+    party.handle(Save(0, 1))
     done(party.handle(BEGIN_REQUEST))
     digest = stage(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
     before = state(party)
     done(party.handle(replace(BEGIN_REQUEST, request="a1")))
     train(party, 0, "frozen")
     moved = state(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
     assert same(moved, state(party))
-    later = stage(party, "a1", 6)
-    done(party.handle(Commit(0, "9f", 5, digest)))
+    later = stage(party, "a1", 3)
+    done(party.handle(Commit(0, "9f", 2, digest)))
     assert standing(party).staged == "a1"
     done(party.handle(Rollback(0, "a1")))
     assert same(before, state(party))
-    assert refusal(party.handle(Commit(0, "a1", 6, later))) == "checkpoint"
+    assert refusal(party.handle(Commit(0, "a1", 3, later))) == "checkpoint"
 
 
 @pytest.mark.parametrize("moved", [(), ("safetensors",), ("safetensors", "json")])
@@ -634,14 +643,14 @@ def test_a_commit_that_a_crash_cut_short_is_finished_when_it_is_said_again(
     party.handle(Save(0, 1))
     digest = stage(party)
     for kind in moved:
-        (tmp_path / "staged" / f"000005.{kind}").rename(tmp_path / "versions" / f"000005.{kind}")
+        (tmp_path / "staged" / f"000002.{kind}").rename(tmp_path / "versions" / f"000002.{kind}")
     other = make_party(tmp_path)
     assert standing(other).staged == ("" if "json" in moved else "9f")
-    done(other.handle(Commit(0, "9f", 5, digest)))
-    assert standing(other).versions == (1, 5)
+    done(other.handle(Commit(0, "9f", 2, digest)))
+    assert standing(other).versions == (1, 2)
     assert not list((tmp_path / "staged").iterdir())
     assert [e.event for e in ledger(other)] == ["commit"]
-    done(other.handle(Restore(0, 5, digest)))
+    done(other.handle(Restore(0, 2, digest)))
 
 
 def test_a_party_without_a_folder_forgets_what_it_would_have_returned_to() -> None:
@@ -664,27 +673,28 @@ def test_a_purge_leaves_one_version_a_ledger_and_no_transcript(tmp_path: Path) -
     assert (tmp_path / "transcript.jsonl").exists()
     done(party.handle(BEGIN_REQUEST))
     digest = stage(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
-    (tmp_path / "versions" / "000004.safetensors.part").write_bytes(b"a draft")
-    done(party.handle(Purge(0, "9f", 5)))
-    expected = {"ledger.jsonl", "versions/000005.json", "versions/000005.safetensors"}
+    done(party.handle(Commit(0, "9f", 4, digest)))
+    (tmp_path / "versions" / "000005.safetensors.part").write_bytes(b"a draft")
+    done(party.handle(Purge(0, "9f", 4)))
+    expected = {"ledger.jsonl", "versions/000004.json", "versions/000004.safetensors"}
     assert set(files(tmp_path)) == expected
     on_disk = files(tmp_path)
-    done(party.handle(Purge(0, "9f", 5)))
+    done(party.handle(Purge(0, "9f", 4)))
     assert files(tmp_path) == on_disk
     assert [(e.event, e.request) for e in ledger(party)] == [("commit", "9f"), ("purge", "9f")]
     assert party.transcript is not None
     assert [(e.direction, e.kind) for e in party.transcript.entries] == [("sent", "Done")]
-    done(party.handle(Restore(0, 5, digest)))
+    done(party.handle(Restore(0, 4, digest)))
 
 
 def test_a_transcript_that_an_earlier_sitting_wrote_is_purged_too(tmp_path: Path) -> None:
     first = make_party(tmp_path, record=True)
+    first.handle(Save(0, 1))
     digest = stage(first)
-    done(first.handle(Commit(0, "9f", 5, digest)))
+    done(first.handle(Commit(0, "9f", 2, digest)))
     assert first.transcript is not None
     first.transcript.flush()
-    done(make_party(tmp_path).handle(Purge(0, "9f", 5)))
+    done(make_party(tmp_path).handle(Purge(0, "9f", 2)))
     assert not (tmp_path / "transcript.jsonl").exists()
 
 
@@ -693,23 +703,24 @@ def test_a_purge_never_leaves_a_party_without_a_version(tmp_path: Path) -> None:
     party.handle(Save(0, 1))
     stage(party)
     on_disk = files(tmp_path)
-    for version in (5, 0, -1):
+    for version in (2, 0, -1):
         assert refusal(party.handle(Purge(0, "9f", version))) == "wrong-request"
     assert files(tmp_path) == on_disk
 
 
 def test_a_purge_said_again_leaves_the_next_request_alone(tmp_path: Path) -> None:
     party = make_party(tmp_path)
+    party.handle(Save(0, 1))
     digest = stage(party)
-    done(party.handle(Commit(0, "9f", 5, digest)))
-    later = stage(party, "a1", 6)
-    done(party.handle(Purge(0, "9f", 5)))
+    done(party.handle(Commit(0, "9f", 2, digest)))
+    later = stage(party, "a1", 3)
+    done(party.handle(Purge(0, "9f", 2)))
     assert standing(party).staged == "a1"
-    done(party.handle(Commit(0, "a1", 6, later)))
-    done(party.handle(Purge(0, "9f", 5)))
-    assert standing(party).versions == (5, 6)
-    done(party.handle(RetainVersions(0, (6,))))
-    assert refusal(party.handle(Purge(0, "9f", 5))) == "wrong-request"
+    done(party.handle(Commit(0, "a1", 3, later)))
+    done(party.handle(Purge(0, "9f", 2)))
+    assert standing(party).versions == (2, 3)
+    done(party.handle(RetainVersions(0, (3,))))
+    assert refusal(party.handle(Purge(0, "9f", 2))) == "wrong-request"
 
 
 # --- damage --------------------------------------------------------------------------------
@@ -718,10 +729,10 @@ def test_a_purge_said_again_leaves_the_next_request_alone(tmp_path: Path) -> Non
 def test_a_damaged_ledger_or_stage_is_named_and_nothing_is_decided(tmp_path: Path) -> None:
     party = make_party(tmp_path)
     stage(party)
-    path = tmp_path / "staged" / "000005.json"
+    path = tmp_path / "staged" / "000001.json"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"9f", b"8f"))
-    for message in (Status(0), BEGIN_REQUEST, Stage(0, "9f", 5, NOTE), Rollback(0, "9f")):
+    for message in (Status(0), BEGIN_REQUEST, Stage(0, "9f", 2, NOTE), Rollback(0, "9f")):
         assert refusal(party.handle(message)) == "checkpoint"
     path.write_bytes(whole)
     (tmp_path / "ledger.jsonl").write_bytes(b"{}\n")

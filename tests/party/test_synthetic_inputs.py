@@ -269,9 +269,9 @@ def test_drafts_end_with_their_request(tmp_path: Path, end: str) -> None:
     opened(party, COPY)
     embed(party, TINY, "inputs", "synthetic")
     if end == "commit":
-        staged = party.handle(Stage(0, "9f", 5, "{}"))
+        staged = party.handle(Stage(0, "9f", 2, "{}"))
         assert isinstance(staged, Saved)
-        done(party.handle(Commit(0, "9f", 5, staged.digest)))
+        done(party.handle(Commit(0, "9f", 2, staged.digest)))
     ends: dict[str, Message] = {
         "rollback": Rollback(0, "9f"),
         "restore": Restore(0, 1, ""),
@@ -292,9 +292,9 @@ def test_gradients_for_a_draft_that_is_gone_are_refused_without_alarm(
 ) -> None:
     party = opened(tiny_party(tmp_path), COPY)
     embed(party, TINY, "inputs", "synthetic")
-    staged = party.handle(Stage(0, "9f", 5, "{}"))
+    staged = party.handle(Stage(0, "9f", 1, "{}"))
     assert isinstance(staged, Saved)
-    done(party.handle(Commit(0, "9f", 5, staged.digest)))
+    done(party.handle(Commit(0, "9f", 1, staged.digest)))
     refusal(party.handle(Gradients(0, torch.ones(2, 1))))
     assert "failed" not in caplog.text
 
@@ -304,7 +304,7 @@ def test_a_draft_never_reaches_the_disk(tmp_path: Path) -> None:
     before = set(state(party))
     descend(party, IMAGES, step=0, mode="inputs", table="synthetic")
     assert set(state(party)) == before
-    assert isinstance(party.handle(Stage(0, "9f", 5, "{}")), Saved)
+    assert isinstance(party.handle(Stage(0, "9f", 1, "{}")), Saved)
     sizes = {path.stat().st_size for path in tmp_path.rglob("*.safetensors")}
     weights = sum(each.nbytes for each in party.bottom.model_state().values())
     assert max(sizes) < weights + 4_000
@@ -358,11 +358,11 @@ def test_a_draft_that_overflows_is_never_sent(
     if isinstance(answer, Embeddings):
         assert answer.values.isfinite().all()
         done(party.handle(Gradients(0, torch.ones(2, 1))))
-        staged = party.handle(Stage(0, "9f", 5, "{}"))
+        staged = party.handle(Stage(0, "9f", 1, "{}"))
         assert isinstance(staged, Saved) == party.bottom.is_finite()
     else:
         assert refusal(answer) == "not-finite"
-        refusal(party.handle(Stage(0, "9f", 5, "{}")))
+        refusal(party.handle(Stage(0, "9f", 1, "{}")))
     done(party.handle(Rollback(0, "9f")))
     assert same(before, state(party))
     assert embed(party, torch.arange(5), "predict").isfinite().all()

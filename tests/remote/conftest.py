@@ -8,14 +8,26 @@ from pathlib import Path
 import pytest
 from small_parties import make_kits, small_keys
 
+from unlabel.remote.certificates import Authority
+
 __all__ = ["small_keys"]  # a fixture for every test here
 
 
 @pytest.fixture(scope="session")
-def made_kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Authority]:
     folder = tmp_path_factory.mktemp("kits")
-    make_kits(folder)
-    return folder
+    return folder, make_kits(folder)
+
+
+@pytest.fixture(scope="session")
+def made_kits(made: tuple[Path, Authority]) -> Path:
+    return made[0]
+
+
+@pytest.fixture(scope="session")
+def authority(made: tuple[Path, Authority]) -> Authority:
+    """Who certified the kits."""
+    return made[1]
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
 import sys
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 import yaml
-from cli.command_line import nothing_written, unlabel
-from small_parties import settings_of
+from small_parties import make_kits, settings_of
 
 from unlabel.config import MACHINE_SETTINGS, Agreement, PartyFile, TrainSettings
 from unlabel.config.loader import agreement_digest, dump, read_agreement, read_party
-from unlabel.errors import SettingsError
+from unlabel.errors import RunError, SettingsError
+from unlabel.remote.engine_files import write_engine_files
+from unlabel.remote.kit import Kit
+from unlabel.remote.local_cluster import free_port
 
 HETERO = """\
 active: {label: y}
@@ -196,13 +199,39 @@ def settings_of_nothing() -> dict[str, Any]:
     return {"name": "f", "parties": ["active", "shop"], **made}
 
 
-def test_without_the_engine_a_sentence_says_what_to_install(
+#: Stands in for an installation without the engine: its packages cannot be imported.
+WITHOUT = """
+import sys
+for name in ("nvflare", "psutil"):
+    sys.modules[name] = None
+from pathlib import Path
+from unlabel.remote.carriers import carrier_of
+from unlabel.remote.kit import Kit
+from unlabel.remote.provision import provision
+kits = provision(Path(sys.argv[1]), Path(sys.argv[2]))
+kit = Kit.open(kits["active"])
+with kit.lock(), carrier_of(kit, None, print) as carrier:
+    print(type(carrier).__name__, carrier.state())
+    carrier.close()
+"""
+
+
+def test_a_direct_federation_needs_no_engine(tmp_path: Path) -> None:
+    text = f"server: {{port: {free_port()}}}\nactive: {{label: y}}\npassive: [{{name: shop}}]\n"
+    settings_of(tmp_path, text)
+    words = ("-c", WITHOUT, tmp_path / "federation.yaml", tmp_path / "kits")
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not list((tmp_path / "kits").rglob("*engine*"))
+
+
+def test_kits_are_made_without_the_engine_and_a_start_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings_of(tmp_path, HETERO)
-    monkeypatch.setitem(sys.modules, "nvflare.lighter.constants", None)
-    with nothing_written(tmp_path):
-        found = unlabel(
-            "federation", "init", tmp_path / "federation.yaml", "--out", tmp_path / "kits"
-        )
-    assert "pip install unlabel[federation]" in found.sentence
+    for name in ("nvflare", "nvflare.lighter", "nvflare.lighter.constants"):
+        monkeypatch.setitem(sys.modules, name, None)
+    make_kits(tmp_path, HETERO)
+    kit = Kit.open(tmp_path / "active")
+    with pytest.raises(RunError, match=r"pip install 'unlabel\[federation,flare\]'"):
+        write_engine_files(kit)
+    assert not kit.engine.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shutil
 import stat
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_parties import DAYS, NOW
+from small_parties import DAYS, FEDERATION, NOW, make_kits
 
 from unlabel.config import Policy, RunConfig
 from unlabel.config.loader import agreement_digest
@@ -92,8 +91,8 @@ def readable_key(kits: Path, other: Path) -> None:
     (kits / "shop" / KEY).chmod(0o640)
 
 
-CRT, KEY = "engine/startup/client.crt", "engine/startup/client.key"
-ROOT = "engine/startup/rootCA.pem"
+CRT, KEY = "certificates/party.crt", "certificates/party.key"
+ROOT = "certificates/root.pem"
 #: What is wrong with a kit, the error's code, and the file that it names.
 BREAKS = {
     "no party.yaml": (remove("party.yaml"), "no-kit", "party.yaml"),
@@ -102,16 +101,16 @@ BREAKS = {
     "agreement is empty": (write("agreement.yaml", ""), "settings", "agreement.yaml"),
     "agreement has changed": (edit_agreement, "kit-changed", "agreement.yaml"),
     "party is none": (stranger, "other-party", "party.yaml"),
-    "party is another": (rename_party, "other-party", CRT),
+    "party is another": (rename_party, "other-party", "manifest.json"),
     "no certificate": (remove(CRT), "run", CRT),
     "no key": (remove(KEY), "run", KEY),
-    "no root": (remove(ROOT), "run", ROOT),
+    "no root": (remove(ROOT), "kit-changed", ROOT),
     "certificate is cut": (write(CRT, "-----BEGIN CERTIFICATE-----\nAA"), "run", CRT),
     "key is cut": (write(KEY, "-----BEGIN RSA"), "run", KEY),
     "another party's": (take(CRT, "bank"), "other-party", CRT),
     "another party's key": (take(KEY, "bank"), "wrong-key", CRT),
     "another authority's": (take_foreign(CRT, KEY), "untrusted", CRT),
-    "another authority's root": (take_foreign(ROOT), "untrusted", CRT),
+    "another authority's root": (take_foreign(ROOT), "kit-changed", ROOT),
     "key open to others": (readable_key, "run", f"chmod 600 {KEY}"),
 }
 
@@ -128,8 +127,10 @@ def test_a_kit_that_cannot_be_used_says_why(kits: Path, other_kits: Path, name: 
     assert not (kits / "shop" / "state").exists()
 
 
-def test_the_active_partys_second_certificate_is_looked_at_too(kits: Path) -> None:
-    shutil.copy(kits / "shop" / CRT, kits / "active" / "admin" / "startup" / "client.crt")
+def test_the_active_partys_second_certificate_is_looked_at_too(tmp_path: Path) -> None:
+    make_kits(tmp_path, f"server: {{carrier: flare}}\n{FEDERATION}")
+    kits = tmp_path
+    shutil.copy(kits / "shop" / CRT, kits / "active" / "certificates" / "admin.crt")
     with pytest.raises(RunError) as error:
         Kit.open(kits / "active", NOW)
     assert error.value.code == "other-party"
@@ -143,16 +144,18 @@ def test_what_is_no_kit_is_called_so(made_kits: Path, folder: str) -> None:
 
 
 @pytest.mark.parametrize("moment", [-HOUR + MINUTE, DAYS * DAY - MINUTE])
-def test_a_certificate_holds_between_two_times(made_kits: Path, moment: datetime.timedelta) -> None:
-    Kit.open(made_kits / "shop", NOW + moment)
+def test_a_certificate_holds_between_two_times(tmp_path: Path, moment: datetime.timedelta) -> None:
+    make_kits(tmp_path)
+    Kit.open(tmp_path / "shop", NOW + moment)
 
 
 @pytest.mark.parametrize(("moment", "limit"), [(-2 * HOUR, -HOUR), (DAYS * DAY + HOUR, DAYS * DAY)])
 def test_a_certificate_does_not_hold_before_or_after(
-    made_kits: Path, moment: datetime.timedelta, limit: datetime.timedelta
+    tmp_path: Path, moment: datetime.timedelta, limit: datetime.timedelta
 ) -> None:
+    make_kits(tmp_path)
     with pytest.raises(RunError) as error:
-        Kit.open(made_kits / "shop", NOW + moment)
+        Kit.open(tmp_path / "shop", NOW + moment)
     assert error.value.code == "not-valid-now"
     # Both times are named: either may be the one that is wrong.
     for when in (NOW + limit, NOW + moment):
@@ -240,19 +243,3 @@ def test_each_side_of_a_run_knows_its_own_table_only(kits: Path, tmp_path: Path)
     assert len({config.train.seed for config in configs.values()}) == 3
     assert active.model == shop.model
     assert active.align == shop.align
-
-
-def test_a_server_keeps_its_jobs_in_its_own_kit_wherever_that_lies(kits: Path) -> None:
-    for place in ("active", "moved"):
-        if place == "moved":
-            (kits / "active").rename(kits / "moved")
-        kit = Kit.open(kits / place, NOW)
-        kit.prepare()
-        found = json.loads((kit.engine / "local" / "resources.json").read_bytes())
-        kept = str(kit.state / "engine" / "jobs")
-        assert [c["args"]["uri_root"] for c in found["components"]] == [kept]
-        storage = found["snapshot_persistor"]["args"]["storage"]["args"]["root_dir"]
-        assert storage == str(kit.state / "engine" / "snapshots")
-    (kit.engine / "local" / "resources.json").write_text("{}")
-    with pytest.raises(RunError):
-        kit.prepare()

@@ -12,9 +12,10 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 from small_parties import NOW
 
+from unlabel.config import ServerSettings
 from unlabel.errors import RunError
 from unlabel.remote.certificates import AUTHORITY_DAYS, Authority, make_key
-from unlabel.remote.kit import identities
+from unlabel.remote.kit_files import identities
 
 
 def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
@@ -37,39 +38,39 @@ def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> No
     assert ends[0].read() == b"hello"
 
 
-def context(kit: Path, base: str, *, serves: bool, root: Path | None = None) -> ssl.SSLContext:
+def context(kit: Path, *, serves: bool, root: Path | None = None) -> ssl.SSLContext:
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if serves else ssl.PROTOCOL_TLS_CLIENT)
     made.verify_mode = ssl.CERT_REQUIRED
-    startup = kit / "engine" / "startup"
-    made.load_cert_chain(startup / f"{base}.crt", startup / f"{base}.key")
-    made.load_verify_locations(root or startup / "rootCA.pem")
+    held = kit / "certificates"
+    made.load_cert_chain(held / "party.crt", held / "party.key")
+    made.load_verify_locations(root or held / "root.pem")
     return made
 
 
 def test_two_parties_of_one_authority_shake_hands(made_kits: Path) -> None:
-    server = context(made_kits / "active", "server", serves=True)
-    shake_hands(server, context(made_kits / "shop", "client", serves=False), "localhost")
+    server = context(made_kits / "active", serves=True)
+    shake_hands(server, context(made_kits / "shop", serves=False), "localhost")
 
 
 def test_a_passive_party_cannot_pose_as_the_server(made_kits: Path) -> None:
-    posing = context(made_kits / "shop", "client", serves=True)
-    client = context(made_kits / "bank", "client", serves=False)
+    posing = context(made_kits / "shop", serves=True)
+    client = context(made_kits / "bank", serves=False)
     with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
         shake_hands(posing, client, "shop")
 
 
 def test_a_party_of_another_authority_is_turned_away(made_kits: Path, other_kits: Path) -> None:
-    server = context(made_kits / "active", "server", serves=True)
-    ours = made_kits / "shop" / "engine" / "startup" / "rootCA.pem"
-    client = context(other_kits / "shop", "client", serves=False, root=ours)
+    server = context(made_kits / "active", serves=True)
+    ours = made_kits / "shop" / "certificates" / "root.pem"
+    client = context(other_kits / "shop", serves=False, root=ours)
     with pytest.raises(ssl.SSLCertVerificationError, match="certificate"):
         shake_hands(server, client, "localhost")
 
 
 def test_a_client_without_a_certificate_is_turned_away(made_kits: Path) -> None:
-    server = context(made_kits / "active", "server", serves=True)
+    server = context(made_kits / "active", serves=True)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.load_verify_locations(made_kits / "shop" / "engine" / "startup" / "rootCA.pem")
+    client.load_verify_locations(made_kits / "shop" / "certificates" / "root.pem")
     with pytest.raises(ssl.SSLError, match="PEER_DID_NOT_RETURN_A_CERTIFICATE"):
         shake_hands(server, client, "localhost")
 
@@ -77,7 +78,8 @@ def test_a_client_without_a_certificate_is_turned_away(made_kits: Path) -> None:
 def test_certificates_name_their_owner_as_the_engine_reads_it(made_kits: Path) -> None:
     authority = Authority.make("f", NOW)
     key = make_key().public_key()
-    owners = [*identities("active", "10.1.2.3"), *identities("my-shop", "10.1.2.3")]
+    server = ServerSettings(host="10.1.2.3", carrier="flare")
+    owners = [*identities("active", server), *identities("my-shop", server)]
     hosts = [x509.IPAddress, x509.DNSName, x509.DNSName]
     for identity, host in zip(owners, hosts, strict=True):
         made = authority.certify(identity, key, 10, NOW)
@@ -93,7 +95,7 @@ def test_certificates_name_their_owner_as_the_engine_reads_it(made_kits: Path) -
 def test_no_certificate_outlives_the_authority() -> None:
     authority = Authority.make("f", NOW)
     key = make_key().public_key()
-    (shop,) = identities("shop", "localhost")
+    (shop,) = identities("shop", ServerSettings())
     late = NOW + datetime.timedelta(days=AUTHORITY_DAYS - 5)
     made = authority.certify(shop, key, 365, late)
     assert made.not_valid_after_utc <= authority.certificate.not_valid_after_utc
@@ -105,7 +107,7 @@ def test_no_certificate_outlives_the_authority() -> None:
 def test_the_authority_is_nobodys_certificate(kits: Path) -> None:
     from unlabel.remote.kit import Kit
 
-    shop = kits / "shop" / "engine" / "startup"
-    shutil.copy(shop / "rootCA.pem", shop / "client.crt")
+    shop = kits / "shop" / "certificates"
+    shutil.copy(shop / "root.pem", shop / "party.crt")
     with pytest.raises(RunError, match=r"'federation'"):
         Kit.open(kits / "shop", NOW)

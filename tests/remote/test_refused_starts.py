@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import os
 import shutil
 import socket
@@ -22,18 +21,21 @@ from small_parties import DAYS, secret
 
 from unlabel import Federation
 from unlabel._version import __version__
+from unlabel.config import ServerSettings
 from unlabel.errors import PartyLost, RunError
-from unlabel.remote import job_client
+from unlabel.remote import client, job_client
 from unlabel.remote.certificates import Authority, certificate_bytes, key_bytes, make_key
 from unlabel.remote.connect import keep_table
-from unlabel.remote.engine import expect_free, port_of
+from unlabel.remote.engine import expect_free
 from unlabel.remote.greeting import expect_alike
 from unlabel.remote.job_client import JobClient
-from unlabel.remote.kit import Kit, identities
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import identities
+from unlabel.remote.sealed_link import SealedLink
 from unlabel.wire import Description
 
 DAY = datetime.timedelta(days=1)
-STARTUP = Path("engine") / "startup"
+HELD = Path("certificates")
 
 
 @pytest.fixture(scope="module")
@@ -59,29 +61,31 @@ def refused(folder: Path, *words: object) -> str:
     return sentence
 
 
-def none_at_all(startup: Path, authority: Authority) -> None:
-    (startup / "client.crt").unlink()
+def none_at_all(held: Path, authority: Authority) -> None:
+    (held / "party.crt").unlink()
 
 
 def from_day(day: int, name: str = "shop") -> Callable[[Path, Authority], None]:
     """Put a certificate in place that was made some days from now, for `DAYS` days."""
 
-    def change(startup: Path, authority: Authority) -> None:
+    def change(held: Path, authority: Authority) -> None:
         key, when = make_key(), datetime.datetime.now(datetime.UTC) + day * DAY
-        made = authority.certify(identities(name, "localhost")[0], key.public_key(), DAYS, when)
-        secret(startup / "client.key", key_bytes(key))
-        (startup / "client.crt").write_bytes(certificate_bytes(made))
+        made = authority.certify(
+            identities(name, ServerSettings())[0], key.public_key(), DAYS, when
+        )
+        secret(held / "party.key", key_bytes(key))
+        (held / "party.crt").write_bytes(certificate_bytes(made))
 
     return change
 
 
-def of_another_authority(startup: Path, authority: Authority) -> None:
-    from_day(0)(startup, Authority.make("federation"))
+def of_another_authority(held: Path, authority: Authority) -> None:
+    from_day(0)(held, Authority.make("federation"))
 
 
 #: What an operator should read where a certificate is at fault.
 CERTIFICATES = {
-    "none": (none_at_all, "client.crt"),
+    "none": (none_at_all, "party.crt"),
     "expired": (from_day(-DAYS - 1), "unlabel federation renew"),
     "clocks apart": (from_day(2), "set the clock"),
     "another authority's": (of_another_authority, "authority"),
@@ -94,14 +98,14 @@ def test_a_party_without_its_own_valid_certificate_does_not_start(
     today: tuple[Path, Authority], current: Path, case: str
 ) -> None:
     change, words = CERTIFICATES[case]
-    change(current / "shop" / STARTUP, today[1])
+    change(current / "shop" / HELD, today[1])
     assert words in refused(current, "party", "start", current / "shop", "--data", "shop.csv")
 
 
 def test_the_same_certificate_made_in_order_is_not_what_is_refused(
     today: tuple[Path, Authority], current: Path
 ) -> None:
-    from_day(0)(current / "shop" / STARTUP, today[1])
+    from_day(0)(current / "shop" / HELD, today[1])
     Kit.open(current / "shop")
 
 
@@ -228,34 +232,16 @@ def test_a_port_of_a_process_that_is_being_ended_is_waited_for() -> None:
     timer.join()
 
 
-def test_the_port_is_the_one_in_the_engines_own_file(tmp_path: Path) -> None:
-    path = tmp_path / "startup" / "fed_server.json"
-    with pytest.raises(RunError, match=r"fed_server\.json"):
-        port_of(tmp_path)
-    path.parent.mkdir()
-    path.write_text(json.dumps({"servers": [{"service": {"target": "bank.example:8102"}}]}))
-    assert port_of(tmp_path) == 8102
-    path.write_text('{"servers": []}')
-    with pytest.raises(RunError, match=r"fed_server\.json"):
-        port_of(tmp_path)
-
-
 def test_who_is_waited_for_is_said_before_it_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_client, "NOTICE", 0.1)
-    monkeypatch.setattr(job_client, "LOOK", 0.01)
+    monkeypatch.setattr(client, "NOTICE", 0.1)
+    monkeypatch.setattr(JobClient, "look", 0.01)
     monkeypatch.setattr(JobClient, "_sweep", lambda _: None)
     monkeypatch.setattr(JobClient, "_away", lambda _: ["bank"])
     notices: list[str] = []
     waiting = JobClient(
-        tmp_path,
-        tmp_path,
-        ["shop", "bank"],
-        timeout=1,
-        patience=0.5,
-        notify=notices.append,
-        job=lambda folder, _: folder,
+        Kit.read(kits / "active"), patience=0.5, notify=notices.append, links=tmp_path
     )
     with pytest.raises(PartyLost) as error:
         waiting.connect()
@@ -267,21 +253,22 @@ def test_who_is_waited_for_is_said_before_it_is_given_up(
 
 
 def test_a_job_that_did_not_start_is_followed_by_one_with_twice_the_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []
     (own, other) = Pipe()
 
     def start(_: JobClient, least: int, wait: float) -> Any:
-        assert least == 1
+        assert least == 2
         waits.append(wait)
         return own if len(waits) == 3 else None
 
-    monkeypatch.setattr(job_client, "LOOK", 0.0)
+    monkeypatch.setattr(JobClient, "look", 0.0)
+    monkeypatch.setattr(SealedLink, "shake", lambda _: None)
     monkeypatch.setattr(JobClient, "_sweep", lambda _: None)
     monkeypatch.setattr(JobClient, "_away", lambda _: [])
     monkeypatch.setattr(JobClient, "_start", start)
-    waiting = JobClient(tmp_path, tmp_path, ["shop"], timeout=1, job=lambda folder, _: folder)
+    waiting = JobClient(Kit.read(kits / "active"), links=tmp_path)
     waiting.connect()
     waiting.close()
     other.close()

@@ -17,16 +17,18 @@ from small_parties import FEDERATION, NOW, make_kits
 
 from unlabel.config.loader import agreement_digest, dump, read_agreement
 from unlabel.errors import CheckpointError, RunError, SettingsError
-from unlabel.remote.kit import AGREEMENT, PARTY, Kit
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import AGREEMENT, PARTY
 from unlabel.signing import COMPARE, KEY, Signer, fingerprint
 
 PARTIES = ("active", "shop", "bank")
 
 
 def as_before(kit: Path) -> None:
-    """Make of a kit one of 0.7: no signing key, and an agreement that names none."""
+    """Make of a kit one of 0.7: no signing key, no manifest, and an agreement that names none."""
+    (kit / "manifest.json").unlink()
     shutil.rmtree(kit / "secrets")
-    agreement = replace(read_agreement(kit / AGREEMENT)[0], trust={})
+    agreement = replace(read_agreement(kit / AGREEMENT)[0], trust={}, authority="")
     old = Kit.read(kit).digest
     (kit / AGREEMENT).write_text(dump(agreement))
     path = kit / PARTY

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 FLAGS = (
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -149,3 +151,14 @@ def open_browser(program: str) -> Iterator[Browser]:
             if process.poll() is None:
                 process.kill()
             process.wait()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of a file; skipped where there is none, unless one must be there."""
+    program = find_chromium()
+    if program is None:
+        assert not os.environ.get("UNLABEL_NEED_CHROMIUM"), "No Chromium was found."
+        pytest.skip("No Chromium on this machine: install the package `chromium`.")
+    with open_browser(program) as opened:
+        yield opened

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -348,9 +348,40 @@ def test_what_does_not_hold_is_not_taken(run: Path) -> None:
         "attested by another party": lie(
             purge={"attested_by": "active", "version": 9, "at": part["committed"]}
         ),
+        "this machine's": lie(signed=shifted(part["signed"], 300)),
+        "set the one that is wrong": lie(signed=shifted(part["signed"], -300)),
+        "as where a clock was set back": lie(committed=shifted(part["signed"], 30)),
     }
     for words, answer in wrongs.items():
         assert words in with_answer(run, answer)
+
+
+def shifted(moment: str, seconds: float) -> str:
+    return (datetime.fromisoformat(moment) + timedelta(seconds=seconds)).isoformat()
+
+
+@pytest.mark.parametrize(("at_commit", "now"), [(-30, -30), (30, 30), (-3600, 0)])
+def test_clocks_that_are_little_apart_make_a_certificate_that_holds(
+    run: Path, at_commit: float, now: float
+) -> None:
+    """What a party dated while its clock was wrong cannot be mended, and is told."""
+    signer = Signer(run / "passive-2")
+    good = attested(run, "passive-2")
+    assert isinstance(good, Attestation)
+    part = json.loads(good.part)
+    assert part["purge"] is None
+    part["committed"] = shifted(part["committed"], at_commit)
+    part["signed"] = shifted(part["signed"], now)
+    text = canonical(part)
+    federation = Federation.open(run)
+    answer = replace(good, part=text.decode(), signature=signer.sign(text))
+    federation.active.transport = Faulty(federation.active.transport, answer)
+    issued = issue(federation.active)
+    assert issued.certificate["certificate"]["not_signed"] == {}
+    found = verify(json.dumps(issued.certificate).encode(), "certificate.json", trust=issued.keys)
+    assert found.faults == []
+    told = [sentence for sentence in found.unchecked if "When party 'passive-2'" in sentence]
+    assert len(told) == (at_commit == -3600)
 
 
 def test_a_secret_request_is_certified_without_its_name_or_method(

@@ -280,6 +280,14 @@ def signed_before_the_commit(forger: Forger, _: Made) -> None:
     forger.sign()
 
 
+@case("dates of party 'passive-2' are out of order")
+def signed_after_it_was_issued(forger: Forger, _: Made) -> None:
+    later = datetime.fromisoformat(forger.body["term"]["issued"]) + timedelta(seconds=90)
+    forger.part("passive-2")["signed"] = later.isoformat(timespec="seconds")
+    forger.sign_part("passive-2")
+    forger.sign()
+
+
 @case("annex is not the one of this certificate")
 def annex_changed(forger: Forger, _: Made) -> None:
     data = bytearray(forger.annex.read_bytes())

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from report import verdicts
-from report.browser import Browser, find_chromium, open_browser
+from report.browser import Browser, browser
 from report.test_report_page import hostile
 
 from unlabel.audit import Verdict
 from unlabel.report.page import page
+
+__all__ = ["browser"]  # a fixture
 
 PHONE, DESK = (390, 844), (1280, 900)
 #: A4 less the margins, at 96 dots an inch.
@@ -69,16 +69,6 @@ CONTRAST = """(() => {
   }
   return worst;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    program = find_chromium()
-    if program is None:
-        assert not os.environ.get("UNLABEL_NEED_CHROMIUM"), "No Chromium was found."
-        pytest.skip("No Chromium on this machine: install the package `chromium`.")
-    with open_browser(program) as opened:
-        yield opened
 
 
 def long_names() -> Verdict:

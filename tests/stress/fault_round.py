@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stress.faults import LABEL, Kill, Life
+from stress.faults import LABEL, FaultSettings, Kill, Life
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings
 
@@ -30,13 +30,12 @@ PASSIVE = ("left", "right")
 class Town:
     """An active and two passive parties on this machine, over and over from one beginning."""
 
-    def __init__(
-        self, place: Path, *, epochs: int, timeout: float, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, place: Path, of: FaultSettings, say: Callable[[str], None]) -> None:
         self.place = place
         self.say = say
-        self.epochs = epochs
-        self.timeout = timeout
+        self.epochs = of.epochs
+        self.timeout = of.timeout
+        self.carrier = of.carrier
 
     def __enter__(self) -> Town:
         from unlabel.remote.example import settings, tables_in, write_tables
@@ -47,7 +46,9 @@ class Town:
         tables = tables_in(self.place)
         file = self.place / "federation.yaml"
         more = f"timeout: {self.timeout}\n"
-        file.write_text(settings(free_port(), epochs=self.epochs, more=more), encoding="utf-8")
+        text = settings(free_port(), epochs=self.epochs, more=more)
+        text = text.replace("port:", f"carrier: {self.carrier}, port:")
+        file.write_text(text, encoding="utf-8")
         kits = provision(file, self.place / "kits")
         self.kits = {name: kits[name] for name in tables}
         self.cluster = LocalCluster(self.kits, tables)
@@ -94,6 +95,8 @@ class Town:
         act: Callable[[Any], Any],
     ) -> None:
 
+        # A command is refused where the hub does not run, and it may have been killed last.
+        self.cluster.wait("active")
         with Federation.connect(self.kits["active"], resume=True) as fed:
             killer = Killer(self, fed, planned(verb))
             killer.start()
@@ -125,11 +128,12 @@ class Town:
         from unlabel.remote.engine import processes_of
 
         passive = draw.choice(PASSIVE)
-        if kind == "party":
-            return passive, self.cluster.processes[passive].pid
+        if kind in ("party", "hub"):
+            party = passive if kind == "party" else "active"
+            return party, self.cluster.processes[party].pid
         where, what = kind.split()
         party = "active" if where == "server" else passive
-        numbers = processes_of(self.kits[party] / "engine")[what]
+        numbers = processes_of(self.kits[party] / "state" / "engine")[what]
         return (party, numbers[0]) if numbers else None
 
     def restart(self, party: str) -> None:
@@ -161,7 +165,7 @@ class Killer(threading.Thread):
             struck = time.monotonic()
             with contextlib.suppress(ProcessLookupError):
                 os.kill(result[1], signal.SIGKILL)
-            if kill.kind == "party":
+            if kill.kind in ("party", "hub"):
                 self.town.restart(result[0])
             while len(self.fed.recoveries) == back and not self.over.is_set():
                 time.sleep(0.05)

@@ -25,8 +25,11 @@ from unlabel_bench.registry import BENCHES, Bench
 
 from unlabel.errors import SettingsError, TrainingError
 
-#: What is killed: the engine's processes, at a passive party and at the server, and a party itself.
-KINDS = ("client job", "client parent", "server job", "server parent", "party")
+#: What is killed: a party, the hub, and where the engine carries, its processes at both ends.
+KINDS = {
+    "direct": ("party", "hub"),
+    "flare": ("client job", "client parent", "server job", "server parent", "party"),
+}
 #: How many kills a verb gets in a round.
 KILLS = {"train": 4, "forget": 2, "commit": 2, "purge": 2}
 #: Seconds after which a recovery counts as failed.
@@ -46,6 +49,7 @@ class FaultSettings:
     timeout  seconds that a call of a party may take
     workers  federations that run side by side, each with its share of the kills
     kinds    what is killed, by name with spaces as dashes; all kinds by default
+    carrier  what carries the messages: direct or flare
     until    the verb with which a round ends
     """
 
@@ -54,7 +58,8 @@ class FaultSettings:
     epochs: int = 30
     timeout: float = 10.0
     workers: int = 1
-    kinds: tuple[str, ...] = tuple(kind.replace(" ", "-") for kind in KINDS)
+    kinds: tuple[str, ...] = ()
+    carrier: str = "direct"
     until: str = "purge"
 
     @property
@@ -92,7 +97,9 @@ class Life:
 
 def measure(settings: FaultSettings, say: Say) -> dict[str, Any]:
     """Kill processes and return what came of each."""
-    known = [kind.replace(" ", "-") for kind in KINDS]
+    if settings.carrier not in KINDS:
+        raise SettingsError(f"Expected `carrier` direct or flare but got '{settings.carrier}'.")
+    known = [kind.replace(" ", "-") for kind in KINDS[settings.carrier]]
     for kind in settings.kinds:
         if kind not in known:
             raise SettingsError(f"Expected kinds among {', '.join(known)} but got '{kind}'.")
@@ -108,10 +115,10 @@ def _rounds(settings: FaultSettings, place: Path, say: Say) -> dict[str, Any]:
     from stress.fault_round import Town
 
     draw = random.Random(f"faults/{settings.seed}")
-    kinds = [kind.replace("-", " ") for kind in settings.kinds]
+    kinds = [kind.replace("-", " ") for kind in settings.kinds or KINDS[settings.carrier]]
     kills: list[Kill] = []
     wrong: list[str] = []
-    with Town(place, epochs=settings.epochs, timeout=settings.timeout, say=say) as town:
+    with Town(place, settings, say) as town:
         say("a round without kills")
         expected = town.live(settings.verbs, lambda _: [], Life())
         number = 0
@@ -173,11 +180,12 @@ def _summary(
 def _side_by_side(settings: FaultSettings, say: Say) -> dict[str, Any]:
     """Share the kills out between federations that run at the same time, a process each."""
     share, rest = divmod(settings.kills, settings.workers)
+    known = [kind.replace(" ", "-") for kind in KINDS[settings.carrier]]
     parts: dict[int, str] = {}
 
     def work(worker: int) -> None:
         mine = {"kills": share + (worker < rest), "seed": settings.seed * 1000 + worker}
-        words = asdict(settings) | mine | {"workers": 1, "kinds": ",".join(settings.kinds)}
+        words = asdict(settings) | mine | {"workers": 1, "kinds": ",".join(settings.kinds or known)}
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "unlabel_bench", "faults"),
@@ -209,7 +217,7 @@ def table(result: dict[str, Any]) -> list[list[str]]:
     rows = [
         ["killed", "times", "noticed (median)", "noticed (most)", "back (median)", "back (most)"]
     ]
-    for kind in KINDS:
+    for kind in sorted({kill["kind"] for kill in result["kills"]}):
         some = [kill for kill in result["kills"] if kill["kind"] == kind]
         noticed = [kill["noticed"] for kill in some if kill["noticed"] is not None]
         back = [kill["recovered"] for kill in some if kill["recovered"] is not None]

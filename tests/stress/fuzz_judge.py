@@ -17,7 +17,7 @@ from torch import Tensor
 
 from stress.fuzz_findings import Findings, read
 from stress.fuzz_matching import matching_wrongs
-from stress.fuzz_messages import LAST, ROWS, TABLES, WIDTH
+from stress.fuzz_messages import LAST, NEXT, ROWS, TABLES, WIDTH
 from stress.fuzz_shaping import Shaping, name_wrongs, within
 from unlabel.party import PassiveParty
 from unlabel.signing import is_signed
@@ -66,7 +66,7 @@ from unlabel.wire import (
 )
 
 #: The only answer, besides a refusal, that each kind of request may get.
-ANSWERS: dict[type[Message], type[Message]] = {
+ANSWERS: dict[type[Message], type[Message] | tuple[type[Message], ...]] = {
     Describe: Description,
     Prepare: Done,
     Embed: Embeddings,
@@ -87,7 +87,7 @@ ANSWERS: dict[type[Message], type[Message]] = {
     Attest: Attestation,
     Match: Matched,
     Offer: Offered,
-    Common: Aligned,
+    Common: (Aligned, Done),
     BeginLabelFree: Done,
     ContrastAlone: Done,
     Freeze: Saved,
@@ -131,11 +131,20 @@ class Judge:
         if isinstance(request, Commit) and request.digest == LAST and self.staged is not None:
             request = replace(request, digest=self.staged[2])
             data = encode(request)
+        if isinstance(request, Save | Stage | Commit | Purge) and request.version == NEXT:
+            request = replace(request, version=self._next(request))
+            data = encode(request)
         if len(data) > self.party.limits.message and request is not None:
             self.findings.blame(self.name, "decoded a message over its limit", data)
         self._try(lambda: decode(self.party.serve(data)), request, data)
         if request is not None:
             self._try(lambda: self.party.handle(request), request, data)
+
+    def _next(self, request: Save | Stage | Commit | Purge) -> int:
+        newest = max(self.versions, default=0)
+        if isinstance(request, Commit):
+            return self.staged[1] if self.staged is not None else newest
+        return newest if isinstance(request, Purge) else newest + 1
 
     def _try(self, ask: Callable[[], Message], request: Message | None, data: bytes) -> None:
         started = time.perf_counter()
@@ -161,7 +170,7 @@ class Judge:
         """Name every rule that an answer, or the party's state after it, breaks."""
         self.expected = self.weights
         if not isinstance(answer, Refused):
-            if request is None or type(answer) is not ANSWERS.get(type(request)):
+            if request is None or not isinstance(answer, ANSWERS.get(type(request), ())):
                 yield f"answered {kind_of(answer)}"
                 return
             if kind_of(request) not in self.policy.serves:
@@ -279,8 +288,8 @@ class Judge:
         yield from name_wrongs(request.request, "took up a request")
         if self.staged is not None and self.staged[0] != request.request:
             yield "staged a request while another one is"
-        if request.version <= max(self.versions, default=0):
-            yield "staged a version that is not newer than all others"
+        if request.version != max(self.versions, default=0) + 1:
+            yield "staged a version that does not follow the newest"
         if len(self.versions) >= self.policy.max_versions:
             yield "staged a version for which it has no room"
         if not self._weights().isfinite().all():
@@ -337,8 +346,9 @@ class Judge:
 
     def _version_wrongs(self, request: Message) -> Iterator[str]:
         if isinstance(request, Save):
-            if request.version < 0:
-                yield "saved a version below 0"
+            newest = max(self.versions, default=0)
+            if request.version not in (newest, newest + 1):
+                yield "saved a version that does not follow the newest"
             if not self._weights().isfinite().all():
                 yield "saved weights that are not finite"
             self.versions.add(request.version)

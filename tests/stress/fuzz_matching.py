@@ -8,7 +8,7 @@ from torch import Tensor
 
 from stress.fuzz_messages import MATCHED, POINT, ROWS
 from unlabel.config import Policy
-from unlabel.wire import Aligned, Common, Match, Matched, Message, Offer, Offered
+from unlabel.wire import Aligned, Common, Done, Match, Matched, Message, Offer, Offered
 
 #: The ids of the party under test.
 IDS = tuple(f"person-{number:03d}" for number in range(ROWS))
@@ -28,14 +28,21 @@ def matching_wrongs(
     if isinstance(request, Match) and isinstance(answer, Matched):
         new = request.table == "new"
         least, most = (1, policy.max_new) if new else (policy.min_common, policy.max_ids)
-        if not least <= len(request.masked) <= min(most, policy.max_ids):
+        count = request.first + len(request.masked) + request.more
+        if not least <= count <= min(most, policy.max_ids):
             yield "matched too many ids or too few"
         if answer.response.shape != request.masked.shape:
             yield "answered more or less than it was asked"
-        yield from _masked_wrongs(answer.setup)
+        if not request.more:
+            yield from _masked_wrongs(answer.setup)
+        elif len(answer.setup):
+            yield "told of its ids before all it was asked about had come"
         yield from _shown(answer.response)
     elif isinstance(answer, Offered):
         yield from _masked_wrongs(answer.masked)
+    elif isinstance(answer, Done):
+        if not (isinstance(request, Common) and request.more):
+            yield "waits for more where nothing is to come"
     elif isinstance(answer, Aligned):
         # The ids and the key of the party are not to be guessed, so nothing can be in common.
         yield "took up rows that nobody shares"

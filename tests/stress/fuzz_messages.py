@@ -72,6 +72,8 @@ ODD_REQUESTS = (
 )
 #: Stands for the digest of what a party staged last, which only its own answer tells.
 LAST = "last"
+#: Stands for the version that follows the newest, or the one that is staged, in the same way.
+NEXT = 777
 #: Tables of ids, the most ids that one question may name, and the bytes of a masked one.
 MATCHED, MOST_IDS, POINT = ("main", "new"), 12, 33
 #: The field and the constant of the curve P-256.
@@ -191,6 +193,9 @@ def _on_curve() -> list[bytes]:
 def match(rng: Random, *, odd: bool = False) -> Match:
     """Draw a question about masked ids."""
     table = rng.choice(ODD_REQUESTS if odd and rng.random() < 0.5 else MATCHED)
+    if rng.random() < 0.3:  # in two pieces, of which either may be missing
+        first = rng.choice((0, 2))
+        return Match(0, table, points(rng, 2), first, rng.choice((-1, 1, 7)) if odd else 2 - first)
     count = rng.choice((0, 1, MOST_IDS + 1)) if odd else rng.randint(1, MOST_IDS)
     return Match(0, table, points(rng, count, width=rng.choice((0, 1, 32, 33, 34)) if odd else 33))
 
@@ -199,7 +204,10 @@ def common(rng: Random, *, odd: bool = False) -> Common:
     """Draw what a party is to find common ids in."""
     table = rng.choice(ODD_REQUESTS if odd and rng.random() < 0.5 else MATCHED)
     count = rng.choice((0, 1, ROWS - 1, ROWS + 1)) if odd else ROWS
-    return Common(0, table, points(rng, rng.randint(0, 3)), points(rng, count))
+    first = rng.choice((0, 0, 1)) if count > 1 else 0
+    more = rng.choice((0, 0, 1 - first)) if not odd else rng.choice((-1, 0, 2**40))
+    setup, now = points(rng, rng.randint(0, 3)), max(0, count - first - max(0, min(more, 1)))
+    return Common(0, table, setup, points(rng, now), first, more)
 
 
 def compact(header: object) -> bytes:
@@ -222,7 +230,7 @@ def honest(rng: Random) -> Message:
         *(gradients(rng), Save(0, rng.randrange(12)), Restore(0, rng.randrange(12), "")),
         *(RetainVersions(0, tuple(rng.sample(range(12), 5))), answer(rng), Status(0)),
         *(begin_request(rng, rng.choice(REQUESTS)), Stage(0, rng.choice(REQUESTS), 12, "{}")),
-        *(Commit(0, rng.choice(REQUESTS), 12, LAST), Rollback(0, rng.choice(REQUESTS))),
+        *(Commit(0, rng.choice(REQUESTS), NEXT, LAST), Rollback(0, rng.choice(REQUESTS))),
         *(
             Purge(0, rng.choice(REQUESTS), rng.randrange(20)),
             AccumulateUpdates(0, rng.choice(SUMS)),
@@ -232,7 +240,7 @@ def honest(rng: Random) -> Message:
             synthetic_inputs(rng, rng.choice(REQUESTS)),
         ),
         *(transform_weights(rng, rng.choice(REQUESTS)), Attest(0, rng.choice(REQUESTS))),
-        *(match(rng), Offer(0, rng.choice(MATCHED)), common(rng)),
+        *(match(rng), Offer(0, rng.choice(MATCHED), rng.choice((0, 0, 1, ROWS))), common(rng)),
         # A party whose bottom learns with labels refuses these.
         *(BeginLabelFree(0, every, 10), ContrastAlone(0, every), Freeze(0, "yes"), AttestBase(0)),
     )

@@ -9,7 +9,7 @@ from torch import Tensor
 from stress.fuzz_matching import IDS, matching_wrongs
 from stress.fuzz_messages import ROWS
 from unlabel.config import Policy
-from unlabel.wire import Aligned, Common, Match, Matched, Message, Offer, Offered
+from unlabel.wire import Aligned, Common, Done, Match, Matched, Message, Offer, Offered
 
 POLICY = Policy(max_ids=12, min_common=2, max_new=3)
 
@@ -46,6 +46,12 @@ OWN = points(ROWS)
         (Offer(0, "main"), Offered(0, OWN.flip(0)), "an order of its own"),
         (Offer(0, "main"), Offered(0, shown()), "showed an id"),
         (Match(0, "main", OWN[:5]), Matched(0, shown(), OWN[:5]), "showed an id"),
+        (Match(0, "main", points(2), 0, 3), Matched(0, OWN[:0], points(2)), None),
+        (Match(0, "main", points(2), 3, 0), Matched(0, OWN, points(2)), None),
+        (Match(0, "main", points(2), 9, 9), Matched(0, OWN, points(2)), "too many ids or too few"),
+        (Match(0, "main", points(2), 0, 3), Matched(0, OWN, points(2)), "before all it was asked"),
+        (Common(0, "main", OWN, OWN[:5], 0, 1), Done(0), None),
+        (Common(0, "main", OWN, OWN), Done(0), "where nothing is to come"),
         (Common(0, "main", OWN, OWN), Aligned(0, ROWS, ""), "rows that nobody shares"),
     ],
 )

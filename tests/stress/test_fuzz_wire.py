@@ -197,7 +197,7 @@ def test_a_false_attestation_is_caught(
     judge = fuzz_judge.Judge(party, result)
     note = f'{{"commitment": "{"0f" * 32}"}}'
     judge.feed(encode(Prepare(0, torch.arange(ROWS), 10)))
-    for message in (Stage(0, "9f", 8, note), Commit(0, "9f", 8, LAST), Attest(0, "9f")):
+    for message in (Stage(0, "9f", 1, note), Commit(0, "9f", 1, LAST), Attest(0, "9f")):
         judge.feed(encode(message))
     assert result.served["Attest"] == 2  # as bytes, and as a message
     assert [each["what"] for each in result.violations] == expected * 2

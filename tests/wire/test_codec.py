@@ -192,6 +192,15 @@ def test_the_size_is_known_without_encoding(message: Message) -> None:
     assert encoded_size(message) == len(encode(message))
 
 
+@settings(deadline=None, max_examples=200)
+@given(any_message())
+def test_the_bytes_are_those_that_safetensors_writes_of_pytorch(message: Message) -> None:
+    data = encode(message)
+    tensors = {name: each.contiguous() for name, each in tensors_of(message).items()}
+    assert data.endswith(save(tensors))
+    assert len(data) == 10 + struct.unpack_from(">I", data, 6)[0] + len(save(tensors))
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [(0, 0), (0, 512), (3, 0), (1, 1), (7, 13)], ids=str)
 def test_every_declared_dtype_and_shape_travels(dtype: torch.dtype, shape: tuple[int, int]) -> None:
@@ -258,7 +267,7 @@ def test_bytes_of_something_else_are_named_as_such() -> None:
 
 def test_another_version_of_the_format_says_what_to_do() -> None:
     good = encode(Describe(0))
-    expected = "Wire format 2 is not format 4; upgrade the older side."
+    expected = "Wire format 2 is not format 6; upgrade the older side."
     assert refused(good[:4] + b"\x00\x02" + good[6:]) == expected
     assert "Wire format 0" in refused(good[:4] + b"\x00\x00" + good[6:])
 
@@ -386,7 +395,7 @@ def test_a_missing_or_an_extra_field_is_refused(message: Message) -> None:
 def test_a_whole_number_is_nothing_else(value: object) -> None:
     shown = f"does not accept {str(value)[:40]!r}."
     assert refused(framed({"kind": "Save", "step": 0, "version": value})) == f"Save.version {shown}"
-    assert refused(framed({"kind": "Describe", "step": value})) == f"Describe.step {shown}"
+    assert refused(framed({"kind": "Status", "step": value})) == f"Status.step {shown}"
     refused(framed({"kind": "RetainVersions", "step": 0, "versions": [value]}))
     with pytest.raises(WireError):
         encode(Save(0, value))  # type: ignore[arg-type]
@@ -394,7 +403,7 @@ def test_a_whole_number_is_nothing_else(value: object) -> None:
 
 @pytest.mark.parametrize("value", [1, None, True, [], ["train"], "Train", "", "\ud800", "input"])
 def test_a_mode_is_one_of_four_words(value: object) -> None:
-    header = {"kind": "Embed", "step": 0, "table": "main", "mode": value}
+    header = {"kind": "Embed", "step": 0, "table": "main", "version": -1, "mode": value}
     assert "Embed.mode does not accept" in refused(framed(header, rows=torch.arange(2)))
     for mode in ("train", "frozen", "inputs", "predict"):
         good = Embed(0, torch.arange(2), mode)
@@ -452,8 +461,8 @@ def test_a_number_has_one_form() -> None:
 
 
 def test_steps_are_counted_from_0() -> None:
-    expected = "Describe.step is -1, but steps are counted from 0."
-    assert refused(framed({"kind": "Describe", "step": -1})) == expected
+    expected = "Status.step is -1, but steps are counted from 0."
+    assert refused(framed({"kind": "Status", "step": -1})) == expected
     with pytest.raises(WireError):
         encode(Describe(-1))
 
@@ -480,8 +489,8 @@ def test_exactly_the_declared_tensors_travel() -> None:
     assert refused(framed(header)) == expected
     assert refused(framed(header, values=rows)) == expected
     assert refused(framed(header, rows=rows, more=rows.clone())) == expected
-    describe = {"kind": "Describe", "step": 0}
-    assert refused(framed(describe, x=rows)) == "Describe carries the tensors: none; and no others."
+    describe = {"kind": "Status", "step": 0}
+    assert refused(framed(describe, x=rows)) == "Status carries the tensors: none; and no others."
 
 
 @pytest.mark.parametrize(
@@ -495,7 +504,7 @@ def test_exactly_the_declared_tensors_travel() -> None:
 )
 def test_a_tensor_of_another_dtype_or_rank_is_refused_both_ways(wrong: Tensor) -> None:
     expected = "Embed.rows must be of rank 1 and one of int64, but is "
-    header = {"kind": "Embed", "step": 0, "mode": "train", "table": "main"}
+    header = {"kind": "Embed", "step": 0, "mode": "train", "table": "main", "version": -1}
     assert refused(framed(header, rows=wrong)).startswith(expected)
     for send in (encode, encoded_size):
         with pytest.raises(WireError, match=expected):

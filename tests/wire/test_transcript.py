@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from unlabel.errors import PartyRefused, RunError
+from unlabel.errors import PartyRefused
 from unlabel.party import PassiveParty
 from unlabel.wire import (
     Describe,
@@ -158,13 +158,20 @@ def test_another_transcript_appends_to_the_same_file(tmp_path: Path) -> None:
     assert [line["step"] for line in lines(path)] == [1, 2]
 
 
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_named_once_and_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "folder").write_text("a file where the folder should be")
     transcript = Transcript(path=tmp_path / "folder" / "t.jsonl")
-    transcript.log("sent", Describe(0))
-    with pytest.raises(RunError):
+    for _ in range(2):
+        transcript.log("sent", Describe(0))
         transcript.flush()
-    assert len(transcript.entries) == 1
+        assert "t.jsonl" in transcript.unwritten
+    assert caplog.text.count("served on without a transcript") == 1
+    (tmp_path / "folder").unlink()
+    transcript.flush()
+    assert transcript.unwritten == ""
+    assert (tmp_path / "folder" / "t.jsonl").read_text(encoding="utf-8").count("\n") == 2
 
 
 def test_without_a_file_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from unlabel.wire import (
     Gradients,
     LocalTransport,
     Message,
+    Pipelined,
     Prepare,
     Recorder,
     Refused,
@@ -61,9 +62,16 @@ def recorded_encoded(parties: Mapping[str, Endpoint]) -> Transport:
     return Recorder(encoded(parties), keep_tensors=True)
 
 
-over_every_transport = pytest.mark.parametrize(
-    "connect", [local, encoded, recorded, recorded_encoded], ids=lambda f: f.__name__
-)
+def pipelined(parties: Mapping[str, Endpoint]) -> Transport:
+    return Pipelined(local(parties))
+
+
+def pipelined_encoded(parties: Mapping[str, Endpoint]) -> Transport:
+    return Recorder(Pipelined(encoded(parties)))
+
+
+WAYS = [local, encoded, recorded, recorded_encoded, pipelined, pipelined_encoded]
+over_every_transport = pytest.mark.parametrize("connect", WAYS, ids=lambda f: f.__name__)
 
 
 def training(transport: Transport) -> list[dict[str, Message]]:
@@ -75,11 +83,11 @@ def training(transport: Transport) -> list[dict[str, Message]]:
         found.append(transport.ask(Embed(step, rows, "train")))
         sent = {p: torch.randn(3, 32, generator=generator) for p in transport.parties}
         found.append(transport.tell({p: Gradients(step, sent[p]) for p in sent}))
-    found.append(transport.ask(Save(0, 4)))
+    found.append(transport.ask(Save(0, 1)))
     found.append(transport.ask(Embed(0, torch.arange(20), "predict")))
     found.append(transport.ask(Restore(0, 0, "")))
     found.append(transport.ask(Embed(0, torch.arange(20), "predict")))
-    found.append(transport.ask(RetainVersions(0, (4,))))
+    found.append(transport.ask(RetainVersions(0, (1,))))
     found.append(transport.ask(Describe(0)))
     return found
 
@@ -244,7 +252,7 @@ def test_in_one_process_tensors_are_handed_over_where_they_lie(
     request = keeper.seen[0]
     assert isinstance(answer, Embeddings)
     assert isinstance(request, Embed)
-    handed_over = connect in (local, recorded)
+    handed_over = connect in (local, recorded, pipelined)
     assert (answer.values.data_ptr() == keeper.values.data_ptr()) == handed_over
     assert (request.rows.data_ptr() == rows.data_ptr()) == handed_over
     assert torch.equal(answer.values, keeper.values)

@@ -3,7 +3,7 @@
 Both have the same two parties in processes of their own, the same tables and the same rows, and the
 engine that carries their messages. For each:
 
-    connecting  a job is started, and the rows are aligned by private set intersection
+    connecting  a session is begun, and the rows are aligned by private set intersection
     training    from there to a model that is kept
     end to end  both together
 
@@ -20,7 +20,7 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ from unlabel_bench.blind.split_tables import ID, PARTNER, TABLES, SplitTable, re
 from unlabel_bench.registry import BENCHES, Bench, Result, Say
 
 if TYPE_CHECKING:
-    from unlabel.wire.flare import FlareTransport
+    from unlabel.wire.linked import LinkedTransport
 
 #: How many times faster a blind training is to be.
 GOAL = 20.0
@@ -97,22 +97,25 @@ class Traffic:
 @contextlib.contextmanager
 def counting() -> Iterator[Traffic]:
     """Count what the label holder's transports carry, inside the block."""
-    from unlabel.wire.flare import FlareTransport
+    from unlabel.wire.linked import LinkedTransport
 
-    traffic, exchange = Traffic(), FlareTransport.exchange
+    traffic, exchange = Traffic(), LinkedTransport.exchange_in_turn
 
-    def counted(self: FlareTransport, requests: Mapping[str, Message]) -> dict[str, Message]:
+    def counted(
+        self: LinkedTransport, requests: Mapping[str, Sequence[Message]]
+    ) -> dict[str, list[Message]]:
         answers = exchange(self, requests)
-        traffic.kinds.update(kind_of(message) for message in requests.values())
-        traffic.sent += sum(map(encoded_size, requests.values()))
-        traffic.received += sum(map(encoded_size, answers.values()))
+        asked = [message for some in requests.values() for message in some]
+        traffic.kinds.update(map(kind_of, asked))
+        traffic.sent += sum(map(encoded_size, asked))
+        traffic.received += sum(encoded_size(each) for some in answers.values() for each in some)
         return answers
 
-    FlareTransport.exchange = counted  # type: ignore[method-assign]
+    LinkedTransport.exchange_in_turn = counted  # type: ignore[method-assign]
     try:
         yield traffic
     finally:
-        FlareTransport.exchange = exchange  # type: ignore[method-assign]
+        LinkedTransport.exchange_in_turn = exchange  # type: ignore[method-assign]
 
 
 def measure(settings: BlindFederationSettings, say: Say) -> Result:

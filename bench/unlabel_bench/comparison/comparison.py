@@ -23,7 +23,7 @@ from unlabel_bench.trials import Trials, end_of
 #: Methods in the order of the tables; those of other names come before our own.
 FIRST = (
     *("retrain", "finetune", "fisher", "amnesiac", "unsir", "boundary", "ssd", "delete", "scrub"),
-    *("ascent", "mixup-ascent"),
+    *("collapse", "tilt", "ascent", "mixup-ascent"),
 )
 LAST = ("deep", "renormalise", "hidden", "mask")
 #: Settings with which a method stands in the tables, where they are not its defaults.
@@ -105,20 +105,21 @@ def methods_of(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def every_method(recipe: Recipe, labels: int) -> tuple[str, ...]:
-    """Return all methods that forget whole labels, each as it stands in the tables."""
+    """Return all methods that forget whole labels, each as it stands in the tables.
+
+    One with a preset for this dataset, model and request stands there twice: by default and so.
+    """
     known = METHODS.names()
     between = [name for name in known if name not in (*FIRST, *LAST)]
     ordered = [name for name in (*FIRST, *between, *LAST) if name in known]
-    return tuple(_as_shown(name, recipe, labels) for name in ordered)
-
-
-def _as_shown(name: str, recipe: Recipe, labels: int) -> str:
-    """Return a method with the preset for this dataset, model and request, if it has one."""
     many = {1: "", 2: "two-label-", 4: "four-label-"}.get(labels, "?")
     preset = f"{many}{recipe.model}-{recipe.data}"
-    if preset in METHODS.get(name)().presets():
-        return f"{name}@{preset}"
-    return SHOWN.get(name, name)
+    shown: list[str] = []
+    for name in ordered:
+        shown.append(SHOWN.get(name, name))
+        if preset in METHODS.get(name)().presets():
+            shown.append(f"{name}@{preset}")
+    return tuple(shown)
 
 
 def _result(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
+from unlabel.errors import ForgetError, PartyRefused, TrainingError
 from unlabel.federation import Federation
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings
@@ -30,10 +31,12 @@ from unlabel_bench.measures import (
     samples_of,
     settings_digest,
 )
+from unlabel_bench.originals import open_original
+from unlabel_bench.provenance import place_of
 from unlabel_bench.recipe import Recipe
 from unlabel_bench.records import Records
 from unlabel_bench.registry import BENCHES, Bench, Result, Say
-from unlabel_bench.summary import mean_of, spread, spread_of
+from unlabel_bench.summary import failures, mean_of, spread, spread_of
 from unlabel_bench.trials import end_of, in_words
 
 Line = dict[str, Any]
@@ -147,30 +150,34 @@ class Requests:
         settings = ForgetSettings(
             method=read_method(method),
             key=key_of(seed, request),
+            allow_collapse=True,
             allow_disclosure=True,
             **samples_of(method),
         )
-        outcome = federation.forget(labels, settings=settings)
-        line |= {**figures_of(outcome.result), "drift_share": outcome.result.drift_share}
-        if request in self._settings.probed:
-            line |= probe(federation, labels)
-        outcome.rollback()
-        self._records.add(**line)
+        try:
+            outcome = federation.forget(labels, settings=settings)
+        except (ForgetError, PartyRefused, TrainingError) as error:
+            line["failed"] = str(error)  # a method that fails is a figure too
+        else:
+            line |= {**figures_of(outcome.result), "drift_share": outcome.result.drift_share}
+            if request in self._settings.probed:
+                line |= probe(federation, labels)
+            outcome.rollback()
+        self._records.add(**line, where=place_of(self._settings, federation.active.device.type))
         self._say(f"seed {seed} {method} {request}: {in_words(line)}")
 
     def _original(self, seed: int) -> Federation:
-        """Return the original of a seed, trained when it is first needed."""
+        """Return the original of a seed, trained where that is not done."""
         if seed not in self._originals:
-            self._say(f"seed {seed}: training the original")
-            federation = self._originals[seed] = self._settings.federation(seed)
-            history = federation.train().history
+            original = open_original(self._settings, seed, self._say)
+            self._originals[seed] = original.federation
             if self._records.find(kind="original", seed=seed) is None:
                 self._records.add(
                     kind="original",
                     seed=seed,
-                    accuracy=federation.evaluate().accuracy,
-                    train_seconds=sum(epoch.seconds for epoch in history),
-                    epoch_seconds=history[-1].seconds,
+                    accuracy=original.federation.evaluate().accuracy,
+                    train_seconds=original.seconds,
+                    epoch_seconds=original.epoch_seconds,
                 )
         return self._originals[seed]
 
@@ -179,7 +186,7 @@ def summary(methods: Sequence[str], records: Records) -> list[Line]:
     """Return one line a method and kind of request: means and spread over requests and seeds."""
     entries = []
     for method in ("original", *methods, "retrained"):
-        lines = [line for line in records.of_recipe() if line.get("method") == method]
+        lines, _ = failures([x for x in records.of_recipe() if x.get("method") == method])
         entries += [
             _entry(records, method, [x for x in lines if _size(x) == count])
             for count in sorted({_size(line) for line in lines})

@@ -154,7 +154,7 @@ def times(about: Line) -> str:
         return "Seconds are of the first request on a model, warming up included."
     return (
         f"A request is made {about['repeats']} times, or until one takes more than {LONG:g} "
-        f"seconds, and the seconds of the last count."
+        f"seconds: the last is warm, and the first cold where there are several."
     )
 
 
@@ -163,7 +163,10 @@ def _rows(result: Line, theirs: Mapping[str, Mapping[str, Printed]]) -> list[lis
     heads = ["method"]
     for name in FIGURES.values():
         heads += [name, "paper"] if beside else [name]
-    heads += [f"{FIGURES['asr']} over retrained", *PROBES.values(), "seconds", "bytes", "needs"]
+    # Records from before have no seconds of the first of several requests.
+    cold = any(entry.get("seconds_cold") for entry in result["summary"])
+    times = ["seconds, cold", "seconds, warm"] if cold else ["seconds"]
+    heads += [f"{FIGURES['asr']} over retrained", *PROBES.values(), *times, "bytes", "needs"]
     rows = [[*heads, LEARNED]]
     for entry in result["summary"]:
         cells = [f"`{entry['method']}`" + (", tuned" if entry["tuned"] else "")]
@@ -174,8 +177,9 @@ def _rows(result: Line, theirs: Mapping[str, Mapping[str, Printed]]) -> list[lis
         cells.append(markdown.figure(entry["asr_over_retrained"], signed=True))
         cells += [markdown.figure(entry[name]) for name in PROBES]
         sent = f"{entry['bytes']['mean']:,.0f}" if entry["bytes"] else ""
-        seconds = markdown.seconds(entry["seconds"])
-        rows.append([*cells, seconds, sent, entry["needs"] or "", learned(entry)])
+        cells += [markdown.seconds(entry["seconds_cold"])] if cold else []
+        cells.append(markdown.seconds(entry["seconds"]))
+        rows.append([*cells, sent, entry["needs"] or "", learned(entry)])
     return rows
 
 

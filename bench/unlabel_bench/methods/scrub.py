@@ -20,11 +20,13 @@ class Scrub(Method):
     With t(x) the original's logits, z(x) those of the model, T the temperature and
     D = T^2 KL(softmax(t / T) || softmax(z / T)), in turns:
 
-        climb     D over the forgotten rows, in the first `climbs` epochs
+        climb     min(D, ceiling) over the forgotten rows, in the first `climbs` epochs
         descend   alpha D + gamma CE(z, y) over the retained rows, in all epochs
 
-    The rate stays as it is; the published code lowers it after the third epoch, and takes batches
-    of 128 and 32.
+    The mean of D over a batch has no bound of its own: climbed for a pass over thousands of rows,
+    it runs away and takes the rest with it, to no number on VGG16. A row above the ceiling has no
+    gradient. The published algorithm has no ceiling (0); the rate stays as it is here, while its
+    code lowers it after the third epoch, and takes batches of 128 and 32.
 
     epochs         passes over the retained rows
     climbs         epochs that begin with a pass of ascent over the forgotten rows
@@ -32,6 +34,7 @@ class Scrub(Method):
     alpha          weight of the distillation
     gamma          weight of the labels
     temperature    T
+    ceiling        D of a forgotten row from which it is left alone; 0 is no ceiling
     batch          retained rows a step; 0 is the batch of the training
     forget_batch   forgotten rows a step; 0 is the batch of the training
     momentum       of SGD
@@ -50,13 +53,14 @@ class Scrub(Method):
     alpha: float = 0.5
     gamma: float = 1.0
     temperature: float = 4.0
+    ceiling: float = 8.0
     batch: int = 0
     forget_batch: int = 64
     momentum: float = 0.9
     weight_decay: float = 5e-4
 
     def __post_init__(self) -> None:
-        self.expect_at_least(epochs=1, lr=0, alpha=0, gamma=0, batch=0, forget_batch=0)
+        self.expect_at_least(epochs=1, lr=0, alpha=0, gamma=0, ceiling=0, batch=0, forget_batch=0)
         expect("climbs", self.climbs, 0 <= self.climbs <= self.epochs, "0 to `epochs`")
         expect("temperature", self.temperature, self.temperature > 0, "above 0")
 
@@ -68,13 +72,14 @@ class Scrub(Method):
         work.use_optimisers(sgd(self.lr, self.momentum, self.weight_decay))
 
         def away(rows: Tensor) -> Objective:
-            return lambda e: -self._distance(active.apply_top(e), teacher[rows])
+            return lambda e: -self._climbed(self._distances(active.apply_top(e), teacher[rows]))
 
         def towards(rows: Tensor) -> Objective:
             def loss(embeddings: list[Tensor]) -> Tensor:
                 logits = active.apply_top(embeddings)
                 task = F.cross_entropy(logits, active.labels[rows])
-                return self.alpha * self._distance(logits, teacher[rows]) + self.gamma * task
+                near = self._distances(logits, teacher[rows]).mean()
+                return self.alpha * near + self.gamma * task
 
             return loss
 
@@ -85,8 +90,12 @@ class Scrub(Method):
                 )
             work.learn(work.retained_rows, towards, batch=self.batch, first=epoch, title="towards")
 
-    def _distance(self, logits: Tensor, teacher: Tensor) -> Tensor:
-        """Return T^2 KL(softmax(t / T) || softmax(z / T)), the mean over rows."""
+    def _climbed(self, distances: Tensor) -> Tensor:
+        """Return the mean of what is climbed."""
+        return (distances.clamp(max=self.ceiling) if self.ceiling else distances).mean()
+
+    def _distances(self, logits: Tensor, teacher: Tensor) -> Tensor:
+        """Return T^2 KL(softmax(t / T) || softmax(z / T)) of each row."""
         heat = self.temperature
         log_p, log_q = (logits / heat).log_softmax(1), (teacher / heat).log_softmax(1)
-        return heat**2 * F.kl_div(log_p, log_q, reduction="batchmean", log_target=True)
+        return heat**2 * F.kl_div(log_p, log_q, reduction="none", log_target=True).sum(1)

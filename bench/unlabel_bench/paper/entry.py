@@ -14,10 +14,12 @@ from unlabel.config.data import is_file_name
 from unlabel.errors import SettingsError, unknown
 from unlabel_bench.paper.tables import read
 
-Status = Literal["reproduced", "stand-in data", "small only"]
+Status = Literal["reproduced", "real data, small form", "stand-in data", "small only"]
 #: What a status says, for people.
 STATUSES: dict[Status, str] = {
     "reproduced": "recorded on the paper's data and model",
+    "real data, small form": "recorded on the paper's data, with a smaller model and fewer rows or "
+    "epochs, which are named",
     "stand-in data": "recorded in part, or on other data, which is named",
     "small only": "runs in its small form; no record of a whole run",
 }

@@ -33,7 +33,7 @@ from unlabel_bench.summary import grouped, mean_of
 
 WAYS = ("any", "into", "out")
 #: Rates at which the paper's method forgets 29 of 30 labels of digits; its own forget none.
-ASCENT = "mixup-ascent:lr=1e-3:recovery_lr=2e-2"
+ASCENT = "mixup-ascent@resnet18-cifar10:lr=1e-3:recovery_lr=2e-2"
 
 
 @dataclass(frozen=True)

@@ -53,14 +53,17 @@ def measure(settings: AuditSpeedSettings, say: Say) -> Result:
     return {"audits": [_audit(settings, rows, say) for rows in settings.rows]}
 
 
-def made_table(rows: int, seed: int) -> dict[str, dict[str, Array]]:
-    """Return a table of two parties: x = centre of the label + noise, all normal."""
+def made_table(rows: int, seed: int, columns: int = COLUMNS) -> dict[str, dict[str, Array]]:
+    """Return a table of two parties: x = centre of the label + noise, all normal.
+
+    columns  of each
+    """
     random = np.random.default_rng(seed)
     label = random.integers(0, LABELS, rows)
-    centres = APART * random.normal(size=(LABELS, 2 * COLUMNS))
-    x = (centres[label] + random.normal(size=(rows, 2 * COLUMNS))).astype(np.float32)
+    centres = APART * random.normal(size=(LABELS, 2 * columns))
+    x = (centres[label] + random.normal(size=(rows, 2 * columns))).astype(np.float32)
     ids = np.char.add("p", np.arange(rows).astype(str))
-    parts = {"bank": x[:, :COLUMNS], "shop": x[:, COLUMNS:]}
+    parts = {"bank": x[:, :columns], "shop": x[:, columns:]}
     frames = {party: {"id": ids, "x": part} for party, part in parts.items()}
     frames["bank"]["kind"] = np.array([f"kind {n}" for n in range(LABELS)])[label]
     return frames

@@ -43,7 +43,9 @@ def main(folder: str) -> None:
     from unlabel.remote.kit import Kit
     from unlabel.remote.party_home import serving
     from unlabel.remote.party_server import PartyServer
+    from unlabel_bench.speed.engine.bare import allow_measuring
 
+    allow_measuring()
     kit = Kit.open(folder)
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
@@ -52,7 +54,7 @@ def main(folder: str) -> None:
         if ended.is_set():
             raise _Ended
 
-    with kit.lock(), contextlib.closing(PartyServer(Echo(), kit.links, kit.name)) as server:
+    with kit.lock(), contextlib.closing(PartyServer(Echo(), kit)) as server:
         engine = Engine(kit)
         engine.start()
         try:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unlabel.wire.flare import FlareTransport
+from unlabel.link import pack, unpack
+from unlabel.wire.linked import LinkedTransport
 
 if TYPE_CHECKING:
     from unlabel.remote.engine import Engine
+    from unlabel.remote.sealed_link import SealedLink
 
 #: Seconds that a party may take until it serves, and until it has ended.
 STARTS, ENDS = 60.0, 20.0
@@ -27,20 +29,23 @@ class Rig:
     """A running federation and its one job.
 
     transport  the way to the parties
+    link       the connection to the engine's job, over which they are reached
     parties    their names
     engines    of all sites, the active party's first
     processes  ids of the parties' own processes
     """
 
-    transport: FlareTransport
+    transport: LinkedTransport
+    link: SealedLink
     parties: Sequence[str]
     engines: Sequence[Engine]
     processes: Sequence[int]
 
     def bare(self, parties: Sequence[str], request: bytes, times: int) -> list[float]:
         """Return the seconds that so many calls of the engine's own took."""
-        patience = TIMEOUT * times
-        header, _ = self.transport.carry(dict.fromkeys(parties, request), patience, bare=times)
+        parts = dict.fromkeys(parties, request)
+        self.link.job.send_bytes(pack(parts, timeout=TIMEOUT * times, call=0, bare=times))
+        header, _ = unpack(self.link.job.recv_bytes())
         return [float(seconds) for seconds in header["seconds"]]
 
     def processor_seconds(self) -> float:
@@ -62,8 +67,7 @@ def rig(folder: Path, parties: int) -> Iterator[Rig]:
     folders = _provision(folder, parties)
     names = [name for name in folders if name != "active"]
     kits = {name: Kit.open(path) for name, path in folders.items()}
-    for kit in kits.values():
-        allow_measuring(kit)
+    allow_measuring()
     active = kits["active"]
     with contextlib.ExitStack() as stack:
         stack.enter_context(active.lock())
@@ -73,13 +77,13 @@ def rig(folder: Path, parties: int) -> Iterator[Rig]:
         engine.start()
         for process in processes:
             _wait(process)
-        client = JobClient(
-            active.admin, active.links, names, timeout=TIMEOUT, job=write_measuring_job
-        )
+        client = JobClient(active, job=write_measuring_job)
         stack.callback(client.close)
         client.connect()
         engines = [engine, *(Engine(kits[name]) for name in names)]
-        yield Rig(client.transport, names, engines, [process.pid for process in processes])
+        assert client.link is not None
+        numbers = [process.pid for process in processes]
+        yield Rig(client.transport, client.link, names, engines, numbers)
 
 
 def _provision(folder: Path, parties: int) -> dict[str, Path]:
@@ -90,7 +94,7 @@ def _provision(folder: Path, parties: int) -> dict[str, Path]:
     file = folder / "federation.yaml"
     file.write_text(
         f"name: wire\n"
-        f"server: {{host: localhost, port: {free_port()}}}\n"
+        f"server: {{host: localhost, port: {free_port()}, carrier: flare}}\n"
         f"active: {{label: y}}\n"
         f"passive: [{passive}]\n"
         f"model: {{bottom: mlp}}\n",

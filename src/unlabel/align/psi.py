@@ -36,7 +36,6 @@ SMALL = 256
 #: one: reading costs less than a twentieth of the work that way.
 READS = 8
 
-T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -72,35 +71,35 @@ class Receiver:
         self._key = psi.client.CreateWithNewKey(True).GetPrivateKeyBytes()
         self._watch = watch
 
-        def mask(piece: Sequence[str]) -> list[bytes]:
-            return list(self._client().CreateRequest(list(piece)).encrypted_elements)
+        def mask(piece: Sequence[str]) -> bytes:
+            return b"".join(self._client().CreateRequest(list(piece)).encrypted_elements)
 
-        points = _joined(_spread(mask, ids, PIECE, "masking ids", watch))
-        self._order = sorted(range(len(points)), key=points.__getitem__)
-        self.masked = pack([points[place] for place in self._order])
+        points = _points(_spread(mask, ids, PIECE, "masking ids", watch))
+        self._order = _sorting(points)
+        self.masked = torch.from_numpy(points[self._order])
 
     def _client(self) -> Any:
         return self._psi.client.CreateFromKey(self._key, True)
 
     def common(self, setup: Tensor, response: Tensor) -> Array:
         """Return the positions of the ids that the other side has too, in rising order."""
-        answers = unpack(response)
+        answers, points = _rows(response), _rows(setup)
         if len(answers) != len(self._order):
             raise WireError(
                 f"Expected {len(self._order)} answers to as many masked ids but got {len(answers)}."
             )
         theirs = self._psi.ServerSetup()
-        theirs.raw.encrypted_elements.extend(sorted(unpack(setup)))
+        theirs.raw.encrypted_elements.extend(_split(points[_sorting(points)]))
 
-        def unmask(piece: Sequence[bytes]) -> list[int]:
+        def unmask(piece: Array) -> list[int]:
             answer = self._psi.Response()
-            answer.encrypted_elements.extend(piece)
+            answer.encrypted_elements.extend(_split(piece))
             return list(self._client().GetIntersection(theirs, answer))
 
-        size = max(PIECE, len(theirs.raw.encrypted_elements) // READS)
+        size = max(PIECE, len(points) // READS)
         matches = _spread(unmask, answers, size, "matching ids", self._watch)
         places = [size * number + place for number, each in enumerate(matches) for place in each]
-        return np.array(sorted(self._order[place] for place in places), dtype=np.int64)
+        return np.sort(self._order[np.array(places, dtype=np.int64)])
 
 
 class Sender:
@@ -111,13 +110,14 @@ class Sender:
         self._key = psi.server.CreateWithNewKey(True).GetPrivateKeyBytes()
         self._watch = watch
 
-        def mask(piece: Sequence[str]) -> list[bytes]:
+        def mask(piece: Sequence[str]) -> bytes:
             # The rate of false matches and the size of the request matter to filters only.
             raw = psi.DataStructure.RAW
             setup = self._server().CreateSetupMessage(1e-9, len(piece), list(piece), raw)
-            return list(setup.raw.encrypted_elements)
+            return b"".join(setup.raw.encrypted_elements)
 
-        self.setup = pack(sorted(_joined(_spread(mask, ids, PIECE, "masking ids", watch))))
+        points = _points(_spread(mask, ids, PIECE, "masking ids", watch))
+        self.setup = torch.from_numpy(points[_sorting(points)])
 
     def _server(self) -> Any:
         return self._psi.server.CreateFromKey(self._key, True)
@@ -125,47 +125,54 @@ class Sender:
     def answer(self, masked: Tensor) -> Tensor:
         """Return the answer to each masked id, in the same order."""
 
-        def raise_to_key(piece: Sequence[bytes]) -> list[bytes]:
+        def raise_to_key(piece: Array) -> bytes:
             request = self._psi.Request()
             request.reveal_intersection = True
-            request.encrypted_elements.extend(piece)
-            return list(self._server().ProcessRequest(request).encrypted_elements)
+            request.encrypted_elements.extend(_split(piece))
+            return b"".join(self._server().ProcessRequest(request).encrypted_elements)
 
-        answers = _spread(raise_to_key, unpack(masked), PIECE, "answering", self._watch)
-        return pack(_joined(answers))
-
-
-def pack(points: Sequence[bytes]) -> Tensor:
-    """Return points as a tensor [n, 33]."""
-    if not points:
-        return torch.empty(0, POINT, dtype=torch.uint8)
-    return torch.frombuffer(bytearray(b"".join(points)), dtype=torch.uint8).view(-1, POINT)
+        answers = _spread(raise_to_key, _rows(masked), PIECE, "answering", self._watch)
+        return torch.from_numpy(_points(answers))
 
 
-def unpack(points: Tensor) -> list[bytes]:
-    """Return the points of a tensor [n, 33]."""
+def expect_points(points: Tensor) -> None:
+    """Raise unless a tensor holds points, [n, 33]."""
     if points.dim() != 2 or points.shape[1] != POINT:
         raise WireError(
             f"Expected masked ids of {POINT} bytes each but got the shape {list(points.shape)}."
         )
-    data = points.contiguous().numpy().tobytes()
+
+
+def _rows(points: Tensor) -> Array:
+    expect_points(points)
+    return points.contiguous().numpy()
+
+
+def _points(pieces: Iterable[bytes]) -> Array:
+    """Return the points in some bytes as an array [n, 33] of its own memory."""
+    return np.frombuffer(bytearray().join(pieces), np.uint8).reshape(-1, POINT)
+
+
+def _split(points: Array) -> list[bytes]:
+    """Return the bytes of each point."""
+    data = points.tobytes()
     return [data[start : start + POINT] for start in range(0, len(data), POINT)]
 
 
-def _joined(pieces: Iterable[Sequence[T]]) -> list[T]:
-    return [item for piece in pieces for item in piece]
+def _sorting(points: Array) -> Array:
+    """Return the order that sorts points by their bytes."""
+    # NumPy takes no notice of zeros at the end of a text, which between equal lengths is no matter.
+    return np.argsort(np.ascontiguousarray(points).view(f"S{POINT}")[:, 0], kind="stable")
 
 
-def _spread(
-    work: Callable[[Sequence[T]], R], items: Sequence[T], size: int, note: str, watch: Watch
-) -> list[R]:
+def _spread(work: Callable[[Any], R], items: Any, size: int, note: str, watch: Watch) -> list[R]:
     """Return what `work` makes of each piece of so many items, in order, on all cores.
 
     Threads are enough: the library lets go of the interpreter while it computes. Every piece gets
     an object of its own, under the same key.
     """
 
-    def safely(piece: Sequence[T]) -> R:
+    def safely(piece: Any) -> R:
         try:
             return work(piece)
         except RuntimeError as error:  # how the library reports a point that is none

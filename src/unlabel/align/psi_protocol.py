@@ -6,7 +6,8 @@ With X its own ids and X_k those of passive party k, all in one form (`align.nor
     2. it intersects them, C = X n X_1 n ... n X_K, and stops here if C is too small;
     3. each party asks it about C alone, and learns C and nothing else of X.
 
-All then take the rows of C in the order of the sorted ids.
+All then take the rows of C in the order of the sorted ids. Masked ids travel in pieces
+(`align.pieces`), to all parties side by side.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+from torch import Tensor
+
 from unlabel.align.normal import digest_of, in_order, normalise_all
+from unlabel.align.pieces import Gathered, left, piece_of
 from unlabel.align.psi import Receiver, Sender, library
 from unlabel.align.store import StoredAlignment, read
 from unlabel.config import AlignSettings
@@ -25,7 +30,7 @@ from unlabel.data.dataset import Array
 from unlabel.errors import DataError, WireError
 from unlabel.party import describe
 from unlabel.progress import Watch, watch_nothing
-from unlabel.wire import Aligned, Common, Match, Matched, Message, Offer, Offered, Transport
+from unlabel.wire import Aligned, Common, Done, Match, Matched, Message, Offer, Offered, Transport
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Alignment:
     """The rows that all parties share, as the active party has them.
 
     positions  of its own rows, in the agreed order
+    ids_digest of all its ids
     digest     of the common ids in that order; every party has the same
     size       how many ids the active party has
     sizes      how many each passive party has
@@ -41,6 +47,7 @@ class Alignment:
     """
 
     positions: Array
+    ids_digest: str
     digest: str
     size: int
     sizes: dict[str, int]
@@ -49,6 +56,12 @@ class Alignment:
 
     def __len__(self) -> int:
         return len(self.positions)
+
+    def stored(self) -> StoredAlignment:
+        """Return it as it is kept."""
+        # The size of the active party's set is called `own` in this file.
+        facts = {"own": self.size, "sizes": self.sizes, "pairwise": self.pairwise}
+        return StoredAlignment(self.ids_digest, self.digest, self.positions, facts)
 
 
 def align(
@@ -78,10 +91,7 @@ def align(
         return stored
     alignment = _intersect(transport, own_ids, table, settings.smallest, watch)
     if folder is not None:
-        # The size of the active party's set is called `own` in this file.
-        facts = {"own": alignment.size, "sizes": alignment.sizes, "pairwise": alignment.pairwise}
-        digest = digest_of(own_ids)
-        StoredAlignment(digest, alignment.digest, alignment.positions, facts).write(folder)
+        alignment.stored().write(folder)
     return alignment
 
 
@@ -120,30 +130,57 @@ def _kept(ids: Sequence[str], folder: Path | None, smallest: int) -> Alignment |
     facts = stored.facts
     _expect_enough(len(stored.positions), smallest, facts["pairwise"])  # it may have been raised
     sizes = facts["own"], facts["sizes"], facts["pairwise"]
-    return Alignment(stored.positions, stored.digest, *sizes, fresh=False)
+    return Alignment(stored.positions, stored.ids_digest, stored.digest, *sizes, fresh=False)
 
 
 def _intersect(
     transport: Transport, ids: Sequence[str], table: str, smallest: int, watch: Watch
 ) -> Alignment:
-    parties = list(transport.parties)
     receiver = Receiver(ids, watch=watch)
-    watch(0, len(parties), "waiting for the parties")
-    answers = transport.ask(Match(0, table=table, masked=receiver.masked))
     shared, sizes = {}, {}
-    for party in parties:
-        answer = _expect(party, answers[party], Matched)
-        sizes[party] = len(answer.setup)
+    for party, (setup, response) in _ask_all(transport, receiver.masked, table, watch).items():
+        sizes[party] = len(setup)
         with _blaming(party):
-            shared[party] = receiver.common(answer.setup, answer.response)
-    common = set(range(len(ids))).intersection(*(places.tolist() for places in shared.values()))
+            shared[party] = receiver.common(setup, response)
+    common = np.arange(len(ids))
+    for places in shared.values():
+        common = np.intersect1d(common, places, assume_unique=True)
     pairwise = {party: len(places) for party, places in shared.items()}
-    positions = in_order(ids, common)
+    positions = in_order(ids, common.tolist())
     _expect_enough(len(positions), smallest, pairwise)
     common_ids = [ids[place] for place in positions.tolist()]
     digest = digest_of(common_ids)
     _send_common(transport, common_ids, digest, table, sizes, watch)
-    return Alignment(positions, digest, len(ids), sizes, pairwise)
+    return Alignment(positions, digest_of(ids), digest, len(ids), sizes, pairwise)
+
+
+def _ask_all(
+    transport: Transport, masked: Tensor, table: str, watch: Watch
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """Send the masked ids, piece by piece, and return the setup and the response of each party."""
+    setups = {party: Gathered() for party in transport.parties}
+    responses = {party: Gathered() for party in transport.parties}
+    total = len(masked)
+    waiting, first = list(transport.parties), 0
+    while waiting:
+        piece, more = piece_of(masked, first), left(masked, first)
+        watch(first, total, "waiting for the parties")
+        asked = Match(0, table, piece, first, more)
+        for party, answer in transport.tell(dict.fromkeys(waiting, asked)).items():
+            matched = _expect(party, answer, Matched)
+            with _blaming(party):
+                if len(matched.response) != len(piece):
+                    raise WireError(
+                        f"Expected {len(piece)} answers to as many masked ids but got "
+                        f"{len(matched.response)}."
+                    )
+                responses[party].take(matched.response, more)
+                if not more:
+                    setups[party].take(matched.setup, matched.more)
+        first += len(piece)
+        if not more:
+            waiting = [party for party in waiting if not setups[party].is_whole]
+    return {party: (setups[party].points(), responses[party].points()) for party in setups}
 
 
 def _expect_enough(count: int, smallest: int, pairwise: Mapping[str, int]) -> None:
@@ -171,28 +208,67 @@ def _send_common(
     watch: Watch,
 ) -> None:
     """Let every party find the common ids among its own, and check what each of them finds."""
-    offers = transport.ask(Offer(0, table=table))
     sender = Sender(common, watch=watch)
-    replies: dict[str, Message] = {}
-    for party, offered in offers.items():
-        masked = _expect(party, offered, Offered).masked
-        if len(masked) > sizes[party]:
+    responses = {}
+    for party, offered in _offers(transport, table, watch).items():
+        if len(offered) != sizes[party]:
             # More would be questions about people it does not have.
             raise WireError(
-                f"Party '{party}' has {sizes[party]} ids but offers {len(masked)}; ask its owner."
+                f"Party '{party}' has {sizes[party]} ids but offers {len(offered)}; ask its owner."
             )
         with _blaming(party):
-            response = sender.answer(masked)
-        replies[party] = Common(0, table=table, setup=sender.setup, response=response)
+            responses[party] = sender.answer(offered)
     # Of new people, who may be few, no party tells more than how many it found.
     expected = (len(common), digest if table == "main" else "")
-    for party, reply in transport.tell(replies).items():
-        answer = _expect(party, reply, Aligned)
+    for party, answer in _tell_all(transport, sender.setup, responses, table).items():
         if (answer.rows, answer.digest) != expected:
             raise WireError(
                 f"Party '{party}' found {answer.rows} common rows where {len(common)} are, or "
                 f"others; check that it runs the same settings of `align`."
             )
+
+
+def _offers(transport: Transport, table: str, watch: Watch) -> dict[str, Tensor]:
+    """Return the masked ids of each party, as they come in pieces."""
+    offered = {party: Gathered() for party in transport.parties}
+    while waiting := [party for party in offered if not offered[party].is_whole]:
+        watch(0, len(waiting), "waiting for the parties")
+        asked = {party: Offer(0, table, len(offered[party])) for party in waiting}
+        for party, answer in transport.tell(asked).items():
+            piece = _expect(party, answer, Offered)
+            with _blaming(party):
+                offered[party].take(piece.masked, piece.more)
+    return {party: pieces.points() for party, pieces in offered.items()}
+
+
+def _tell_all(
+    transport: Transport, setup: Tensor, responses: Mapping[str, Tensor], table: str
+) -> dict[str, Aligned]:
+    """Send each party the answers to its offer, piece by piece, and return what it found.
+
+    No party offers fewer ids than are common, so the setup is through when the response is.
+    """
+    answers: dict[str, Aligned] = {}
+    first = 0
+    while waiting := {p: points for p, points in responses.items() if p not in answers}:
+        requests = {
+            party: Common(
+                0,
+                table,
+                piece_of(setup, first),
+                piece_of(points, first),
+                first,
+                left(points, first),
+            )
+            for party, points in waiting.items()
+        }
+        for party, answer in transport.tell(requests).items():
+            if requests[party].more:
+                _expect(party, answer, Done)
+            else:
+                answers[party] = _expect(party, answer, Aligned)
+        first += max(len(request.response) for request in requests.values())
+    return {party: answers[party] for party in responses}
 
 
 @contextlib.contextmanager

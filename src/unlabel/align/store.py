@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -63,7 +64,7 @@ def read(folder: Path | None, ids_digest: str, rows: int) -> StoredAlignment | N
         if stored.ids_digest != ids_digest:
             log.warning("'%s' was made for other ids; the rows must be aligned again.", FILE)
             return None
-        fits = positions.ndim == 1 and len(set(positions.tolist())) == len(positions) > 0
+        fits = positions.ndim == 1 and len(np.unique(positions)) == len(positions) > 0
         if not fits or positions.min() < 0 or positions.max() >= rows:
             raise ValueError
     except (SafetensorError, OSError, KeyError, ValueError):

@@ -11,6 +11,7 @@ import numpy as np
 from unlabel.align.normal import in_order, normalise_all
 from unlabel.align.people import People
 from unlabel.align.psi_protocol import align
+from unlabel.align.store import StoredAlignment
 from unlabel.config import AlignSettings, Policy
 from unlabel.data.dataset import Array
 from unlabel.errors import DataError, PartyRefused, WireError, refusal_of
@@ -20,6 +21,7 @@ from unlabel.wire import (
     Common,
     Describe,
     Description,
+    Done,
     LocalTransport,
     Match,
     Message,
@@ -96,7 +98,10 @@ class UntrainedParty:
             if isinstance(message, Offer):
                 return people.offer(message)
             if isinstance(message, Common):
-                people.keep(people.find_common(message, self.policy))
+                positions = people.find_common(message, self.policy)
+                if positions is None:
+                    return Done(message.step)
+                people.keep(positions)
                 return Aligned(message.step, len(people.positions), people.digest)
         except (PartyRefused, WireError) as error:
             return Refused(message.step, str(error), refusal_of(error))
@@ -113,6 +118,7 @@ def match_privately(
     *,
     policies: Mapping[str, Policy] | None = None,
     folder: Path | None = None,
+    keep: dict[str, StoredAlignment] | None = None,
     watch: Watch = watch_nothing,
 ) -> dict[str, Array]:
     """Return for each table the positions of the common ids, in the order of the sorted ids.
@@ -120,6 +126,7 @@ def match_privately(
     ids       of each table; the first stands for the active party
     policies  of the others, where rows are to be trained on
     folder    of the run, where every party keeps its alignment in a subfolder of its own
+    keep      takes what every party would keep there, where there is no folder yet
     """
     first, *others = ids
     if not others:
@@ -147,5 +154,8 @@ def match_privately(
         watch=watch,
         column=first,
     )
+    if keep is not None:
+        keep[first] = alignment.stored()
+        keep |= {name: party.people.stored() for name, party in parties.items()}
     others_rows = {name: party.people.positions for name, party in parties.items()}
     return {first: alignment.positions, **others_rows}

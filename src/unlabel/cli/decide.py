@@ -40,7 +40,7 @@ def commit(
 def rollback(run: Run = None, federation: Kit = None, json: Json = False) -> None:
     """Drop the staged request at every party."""
     target = Target.of(run, federation)
-    with target.open() as opened:
+    with target.open_standing(deciding=True) as opened:
         request = opened.rollback()
     facts = {"request": request, "rolled_back": True, **target.json()}
     print_result(facts, f"Rolled back request {request}.", json=json)
@@ -71,6 +71,7 @@ def recover(run: Run = None, federation: Kit = None, json: Json = False) -> None
     """Bring all parties together after a crash."""
     target = Target.of(run, federation)
     with target.open(recovering=True) as opened:
-        done = opened.recover()
-    facts = {"recovered": done, **target.json()}
-    print_result(facts, f"{done[0].upper()}{done[1:]}.", json=json)
+        done, version = opened.recover(), opened.version
+    facts = {"recovered": done, "version": version, **target.json()}
+    sentence = "" if version is None else f" Every party is on version {version}."
+    print_result(facts, f"{done[0].upper()}{done[1:]}.{sentence}", json=json)

@@ -62,7 +62,7 @@ def demo(
     from unlabel.train import load_holdings
 
     torch.set_num_threads(1)  # models this small only wait for a second one
-    blind = _config("blind", seed)
+    blind = demo_config("blind", seed)
     holdings = load_holdings(blind)
     alone = {name: _train_alone(holdings, name) for name in holdings.features}
     # Another demo forgot something too; a run of somebody's own is not replaced then.
@@ -74,7 +74,7 @@ def demo(
     assert verdict is not None
     papers = _papers(federation, out)
     supervised, tuned = (
-        Federation.create(_config(kind, seed), record=True) for kind in ("supervised", "tuned")
+        Federation.create(demo_config(kind, seed), record=True) for kind in ("supervised", "tuned")
     )
     kinds["supervised"] = _shown(supervised)
     _forget(supervised, kinds["supervised"], retrained=RETRAINED)
@@ -100,7 +100,7 @@ def demo(
         write_atomically(picture, to_svg(page, "unlabel demo").encode())
 
 
-def _config(kind: BottomsKind, seed: int) -> RunConfig:
+def demo_config(kind: BottomsKind, seed: int) -> RunConfig:
     """Return a run of the demo whose bottoms are made in one of the three ways."""
     from unlabel.config import (
         FitSettings,

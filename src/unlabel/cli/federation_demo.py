@@ -45,7 +45,7 @@ def demo(
     """
     from unlabel.data import ACTIVE
     from unlabel.remote.example import settings, write_tables
-    from unlabel.remote.kit import AGREEMENT
+    from unlabel.remote.kit_files import AGREEMENT
     from unlabel.remote.local_cluster import free_port
     from unlabel.report.service import CERTIFICATE, REPORT
 
@@ -81,7 +81,7 @@ def _run_commands(shell: Shell) -> None:
     """Run one command after the other; the parties serve as long as they are needed."""
     from unlabel.data import ACTIVE
     from unlabel.remote.example import TABLES, tables_in
-    from unlabel.remote.kit import AGREEMENT
+    from unlabel.remote.kit_files import AGREEMENT
     from unlabel.remote.local_cluster import LocalCluster
     from unlabel.report.service import CERTIFICATE
 

@@ -133,6 +133,7 @@ def forget(
     Example: unlabel forget runs/digits --label 3
     """
     from unlabel.data.tables import read_ids
+    from unlabel.forget.early import expect_possible
     from unlabel.forget.settings import expect_remote, with_options
 
     target = Target.of(run, federation)
@@ -151,6 +152,7 @@ def forget(
         )
         print_result(facts, sentence, json=json)
         return
+    expect_possible(target.folder, label or (), deepen=deepen)  # before anybody is asked
     settings = ul.ForgetSettings(
         method=method,
         preset=preset,

@@ -24,6 +24,7 @@ from typer.main import get_command, get_group
 from unlabel._version import __version__
 from unlabel.cli.exits import INTERRUPTED, status_of
 from unlabel.cli.interrupts import UNKNOWN, Interrupted, on_interrupt, patient_interrupts
+from unlabel.cli.noting import named_kit, noted
 from unlabel.cli.output import say
 from unlabel.errors import UnlabelError, at_a_terminal
 
@@ -37,6 +38,12 @@ COMMANDS = {
     "predict": (
         "Predict new rows; without new rows, the run's own test rows or those of another --part."
     ),
+    "serve": "Answer questions for predictions over HTTP, until Ctrl-C.",
+    "export": "Write the top of a blind run to a file, signed; the next commit revokes it.",
+    "desk": (
+        "Open the erasure desk: requests to erase in a browser, from the demand to the letter."
+    ),
+    "account": "Accounts of the erasure desk.",
     "forget": "Forget a label, or the labels of people, and stage the result at every party.",
     "slots": "Make a hidden request at fixed times: the next that waits, else one about nothing.",
     "methods": "List the methods of forgetting, what each needs, and what it tells the partners.",
@@ -60,7 +67,7 @@ COMMANDS = {
 }
 #: The files of commands that are not named like their file.
 FILES = dict.fromkeys(("commit", "rollback", "purge", "recover"), "decide")
-FILES |= {"report": "audit", "ledger": "status", "keys": "certificate"}
+FILES |= {"report": "audit", "ledger": "status", "keys": "certificate", "account": "desk"}
 
 
 @functools.cache
@@ -92,8 +99,11 @@ class Root(TyperGroup):
         return name, load(name) if name in COMMANDS else command, rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; an interrupt leaves as `Interrupted`, which Typer lets pass."""
-        with on_interrupt(UNKNOWN):
+        """Run the command, with its lines in the kit's log of commands.
+
+        An interrupt leaves as `Interrupted`, which Typer lets pass.
+        """
+        with on_interrupt(UNKNOWN), noted(named_kit()):
             return super().invoke(ctx)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,17 +15,24 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from unlabel.cli.operate import backup, health, restore, stop
 from unlabel.cli.output import make_table, messages, say
-from unlabel.errors import RunError
+from unlabel.cli.repair import repair
+from unlabel.errors import UsageError, unknown
 
 if TYPE_CHECKING:
     from unlabel.config import Policy
-    from unlabel.remote.engine import Engine
     from unlabel.remote.kit import Kit
-    from unlabel.remote.party_server import PartyServer
+    from unlabel.remote.metrics import Address
+    from unlabel.remote.party_home import PartyHome
     from unlabel.remote.request_stats import RequestStats
 
 app = typer.Typer(help="Run a party of a federation.", no_args_is_help=True)
+app.command()(health)
+app.command()(stop)
+app.command()(repair)
+app.command()(backup)
+app.command()(restore)
 
 #: Seconds between two lines of the log-like view, where there is no terminal to draw on.
 EVERY = 10.0
@@ -36,28 +42,45 @@ EVERY = 10.0
 def start(
     kit: Annotated[Path, typer.Argument(help="Folder of the party's kit.")],
     data: Annotated[
-        Path | None, typer.Option("--data", help="The party's table: a CSV or Parquet file.")
+        Path | None, typer.Option("--data", help="The party's table: a CSV, Parquet or Arrow file.")
     ] = None,
     plain: Annotated[
         bool, typer.Option("--plain", help="Lines in place of a live view, as for a log.")
     ] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Serve metrics for Prometheus there."),
+    ] = None,
+    metrics_anywhere: Annotated[
+        bool, typer.Option("--metrics-anywhere", help="Allow metrics on other hosts than this one.")
+    ] = False,
+    log_format: Annotated[
+        str, typer.Option("--log-format", help="Lines of the party's log: text, or json.")
+    ] = "text",
 ) -> None:
     """Take part in a federation: show the policy, then serve what it allows until interrupted."""
+    from unlabel.remote.cautions import cautions
     from unlabel.remote.connect import table_of
+    from unlabel.remote.json_log import FORMATS, logging_to
     from unlabel.remote.kit import Kit
-    from unlabel.remote.party_home import logging_to
+    from unlabel.remote.metrics import Address
 
+    address = None if metrics is None else Address.of(metrics, anywhere=metrics_anywhere)
+    if log_format not in FORMATS:
+        raise UsageError(unknown("log format", log_format, FORMATS))
     opened = Kit.open(kit)
-    with opened.lock(), logging_to(opened.logs / "party.log"):
+    for sentence in cautions(opened):
+        say(f"WARNING: {sentence}")
+    with opened.lock(), logging_to(opened.logs / "party.log", log_format, opened.name):
         table = data.resolve() if data is not None else table_of(opened)
         if opened.is_active:
-            _start_active(opened, table)
+            _start_active(opened, table, address)
         else:
-            _start_passive(opened, table, plain=plain)
+            _start_passive(opened, table, address, plain=plain)
 
 
-def _start_active(kit: Kit, table: Path) -> None:
-    """Run the engine's server; progress is shown by the commands themselves."""
+def _start_active(kit: Kit, table: Path, metrics: Address | None) -> None:
+    """Be where the others meet; progress is shown by the commands themselves."""
     from unlabel.align.normal import normalise_all
     from unlabel.align.psi import library
     from unlabel.remote.connect import keep_table
@@ -76,20 +99,17 @@ def _start_active(kit: Kit, table: Path) -> None:
     keep_table(kit, table)
     server = kit.agreement.server
     say(
-        f"Party active: the engine's server, on {server.host}:{server.port}. Commands "
-        f"take `--federation {kit.folder}`."
+        f"Party active: the others meet here, on {server.host}:{server.port}. Commands take "
+        f"`--federation {kit.folder}`."
     )
-    with _running(kit) as (engine, ended):
-        while not ended.wait(0.25):
-            _expect_well(engine)
+    _serve(kit, None, metrics, plain=True)
 
 
-def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
+def _start_passive(kit: Kit, table: Path, metrics: Address | None, *, plain: bool) -> None:
     """Serve a passive party, and show what it is asked."""
     from unlabel.remote.connect import keep_table
     from unlabel.remote.describe import in_words, role_of
     from unlabel.remote.party_home import open_party
-    from unlabel.remote.party_server import PartyServer
 
     home = open_party(kit, table)
     keep_table(kit, table)
@@ -103,52 +123,50 @@ def _start_passive(kit: Kit, table: Path, *, plain: bool) -> None:
         f"Party {kit.name}: {len(home.people.ids)} rows in its table, {state}; joins "
         f"{kit.agreement.server.host}:{kit.agreement.server.port}."
     )
-    with (
-        contextlib.closing(PartyServer(home.party, kit.links, kit.name)) as server,
-        _running(kit) as (engine, ended),
-        _view(home.stats, server, engine, plain=plain) as refresh,
-    ):
-
-        def each() -> None:
-            refresh()
-            _expect_well(engine)
-            if ended.is_set():
-                server.close()
-
-        server.serve(each)
+    _serve(kit, home, metrics, plain=plain)
     if home.party.transcript is not None:
         home.party.transcript.flush()
     say("Stopped.")
 
 
-@contextlib.contextmanager
-def _running(kit: Kit) -> Iterator[tuple[Engine, threading.Event]]:
-    """Run a party's engine; yield it with an event that Ctrl-C and a polite kill set."""
-    from unlabel.remote.engine import Engine
+def _serve(kit: Kit, home: PartyHome | None, metrics: Address | None, *, plain: bool) -> None:
+    """Serve until Ctrl-C, a polite kill or a request to stop."""
+    from unlabel.remote.carriers import carrier_of
+    from unlabel.remote.operated import Operated, operating, stopping
     from unlabel.remote.party_home import serving
+    from unlabel.remote.request_stats import RequestStats
 
+    stats = RequestStats() if home is None else home.stats
+    party = None if home is None else home.party
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    engine = Engine(kit, notify=lambda words: _print(Text(words, style="yellow")))
-    engine.start()
-    try:
-        with serving(kit.state):
-            say("Serving. Stop with Ctrl-C.")
-            yield engine, ended
-    finally:
-        engine.stop()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(stopping(ended))
+        carrier = stack.enter_context(carrier_of(kit, party, _notice))
+        refresh = stack.enter_context(_view(stats, carrier.state, plain=plain))
+        rows = (lambda: 0) if home is None else (lambda: home.rows)
+        operated = Operated(kit, ended, carrier.contact, stats, rows)
+        stack.enter_context(operating(operated, metrics))
+        stack.enter_context(serving(kit.state))
+        say("Serving. Stop with Ctrl-C.")
+
+        def each() -> None:
+            refresh()
+            operated.turn()
+            if ended.is_set():
+                carrier.close()
+
+        carrier.serve(each)
+
+
+def _notice(words: str) -> None:
+    """Print what an operator should know."""
+    _print(Text(words, style="yellow"))
 
 
 def _print(words: str | Text) -> None:
     """Print something; a party serves on where its log lies on a full disk."""
     with contextlib.suppress(OSError):
         say(words)
-
-
-def _expect_well(engine: Engine) -> None:
-    if engine.failed is not None:
-        raise RunError(f"{engine.failed} Its log is '{engine.log_file}'.")
 
 
 def _policy_table(name: str, policy: Policy) -> Table:
@@ -163,14 +181,14 @@ def _policy_table(name: str, policy: Policy) -> Table:
 
 @contextlib.contextmanager
 def _view(
-    stats: RequestStats, server: PartyServer, engine: Engine, *, plain: bool
+    stats: RequestStats, state: Callable[[], str], *, plain: bool
 ) -> Iterator[Callable[[], None]]:
     """Yield what shows the requests anew: in a live table, or in lines without a terminal."""
     if plain or not messages.is_terminal:
         yield _Lines(stats).refresh
         return
     with Live(console=messages, auto_refresh=False) as live:
-        yield lambda: live.update(_stats_table(stats, server, engine), refresh=True)
+        yield lambda: live.update(_stats_table(stats, state()), refresh=True)
 
 
 class _Lines:
@@ -199,14 +217,12 @@ class _Lines:
             self._printed = times
 
 
-def _stats_table(stats: RequestStats, server: PartyServer, engine: Engine) -> Group:
+def _stats_table(stats: RequestStats, state: str) -> Group:
     """Return what was asked, in how many rows and bytes, the newest kind first."""
     rows = [["request", "times", "rows", "bytes in", "bytes out", "refused", "last"]]
     for kind, count in sorted(stats.counts.items(), key=lambda item: -item[1].last):
         figures = (count.times, count.rows, count.received, count.sent, count.refused)
         last = time.strftime("%H:%M:%S", time.localtime(count.last))
         rows.append([kind, *(f"{figure:,}" for figure in figures), last])
-    state = "running" if engine.is_alive() else "starting"
-    foot = Text(f"engine {state}, restarted {engine.restarts} times; jobs served: {server.jobs}")
     refusals = [Text(line, style="red") for line in list(stats.refusals)[-3:]]
-    return Group(make_table("Requests of the active party", rows), *refusals, foot)
+    return Group(make_table("Requests of the active party", rows), *refusals, Text(state))

@@ -38,12 +38,13 @@ def status(
     if copies:
         _show_copies(target, json=json)
         return
-    with target.open(recovering=True, resume=True) as opened:
+    with target.open_standing(recovering=True, resume=True) as opened:
         standing = opened.status()
     if json:
         facts = {
             "parties": {name: asdict(stands) for name, stands in standing.parties.items()},
             "together": standing.together,
+            "differences": standing.differences,
             "forgotten_labels": standing.forgotten_labels,
             "forgotten_people": standing.forgotten_people,
             "unfinished": standing.unfinished,
@@ -64,6 +65,8 @@ def status(
             f"Requests concern the label holder alone."
         )
     print_table(f"Forgotten: {_forgotten(opened, standing)}", rows, note)
+    for sentence in standing.differences:
+        say(sentence)
     if standing.unfinished:
         say(f"{standing.unfinished}. Next: {target.resume()}")
 

@@ -97,6 +97,45 @@ class Target:
         with federation, on_interrupt(standing(federation, str(self))):
             yield federation
 
+    @contextlib.contextmanager
+    def open_standing(
+        self, *, resume: bool = False, recovering: bool = False, deciding: bool = False
+    ) -> Iterator[ul.Federation]:
+        """Open the run for `status` or `rollback`: no table is read for them.
+
+        deciding  for `rollback`
+        """
+        if self.kit is not None:
+            from unlabel.remote.standing import connect_standing
+
+            with contextlib.ExitStack() as stack:
+                with StepBar(messages, "aligning") as bar:
+                    federation = stack.enter_context(
+                        connect_standing(
+                            self.kit,
+                            resume=resume,
+                            recovering=recovering,
+                            deciding=deciding,
+                            notify=say,
+                            watch=bar.step,
+                        )
+                    )
+                with on_interrupt(standing(federation, str(self))):
+                    yield federation
+            return
+        from unlabel.unopened import open_standing
+
+        with on_interrupt(UNCHANGED), StepBar(messages, "opening") as bar:
+            opened = open_standing(
+                self.folder,
+                resume=resume,
+                recovering=recovering,
+                deciding=deciding,
+                watch=bar.step,
+            )
+        with on_interrupt(standing(opened, str(self))):
+            yield opened
+
     def resume(self) -> str:
         """Return the command that goes on with the training of the run."""
         if self.kit is not None:

@@ -36,7 +36,7 @@ def train(
         Path | None, typer.Argument(help="YAML file with the run's settings; flags win over it.")
     ] = None,
     data: Annotated[
-        str | None, _flag(DATA, "A built-in dataset, or an .npz, CSV or Parquet file.")
+        str | None, _flag(DATA, "A built-in dataset, or an .npz, CSV, Parquet or Arrow file.")
     ] = None,
     folder: Annotated[Path | None, _flag(DATA, "Where the dataset's own files lie.")] = None,
     parties: Annotated[

@@ -1,4 +1,4 @@
-"""`unlabel verify`: whether a certificate holds, and what does not match if it does not."""
+"""`unlabel verify`: whether a certificate or an exported top holds, and what does not match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unlabel.errors import CertificateError
 
 
 def verify(
-    certificate: Annotated[Path, typer.Argument(help="The certificate.json to check.")],
+    certificate: Annotated[Path, typer.Argument(help="The certificate.json, or an exported top.")],
     run: Annotated[
         Path | None, typer.Option(help="Folder of the run, to look at ledgers and weights.")
     ] = None,
@@ -45,6 +45,10 @@ def verify(
             help="Compute an exact request again, from the label holder's folder of this run.",
         ),
     ] = None,
+    revocations: Annotated[
+        Path | None,
+        typer.Option(help="Of an exported top: the run's exports.json; --run's own by default."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check a certificate offline; every fault is named, and what was not checked.
@@ -60,6 +64,7 @@ def verify(
         demand=demand,
         rerun=rerun,
         replay=replay,
+        revocations=revocations,
     )
     if json:
         facts: dict[str, Any] = {name: value for name, value, _ in checks.terms}

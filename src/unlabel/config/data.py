@@ -22,7 +22,7 @@ ACTIVE = "active"
 #: A run keeps its curves in a subfolder of this name, beside those of the parties.
 RESERVED = "tensorboard"
 #: How the names of files end that hold a dataset of a user's own.
-ARRAYS, SHEETS = (".npz",), (".csv", ".csv.gz", ".parquet")
+ARRAYS, SHEETS = (".npz",), (".csv", ".csv.gz", ".parquet", ".feather", ".arrow")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class ActiveColumns(TableColumns):
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a CSV or Parquet file are, where it is the whole data of a run.
+    """What the columns of a CSV, Parquet or Arrow file are, where it is the whole data of a run.
 
     label       column of labels
     text        column of texts; without it all other columns are a table

@@ -14,10 +14,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from unlabel.config.audit import AuditSettings
-from unlabel.config.checks import check_trust, expect
+from unlabel.config.checks import check_trust, expect, one_of
 from unlabel.config.data import ACTIVE, ActiveColumns, TableColumns, check_count, check_name
 from unlabel.config.label_free import (
     BottomsKind,
@@ -39,23 +39,37 @@ _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?"
 _HOST = re.compile(rf"({_LABEL}\.)*{_LABEL}")
 LONGEST_HOST = 64
 MAX_PORT = 65_535
+Carrier = Literal["direct", "flare"]
+#: MiB; a frame tells its length in 32 bits.
+MOST_FRAME = 4095
 
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Where the parties meet: the engine's server, which runs at the active party.
+    """Where the parties meet, which is at the active party, and what carries their messages.
 
-    host  name or address under which the passive parties reach it
-    port  the one port it listens on
+    host     name or address under which the passive parties reach it
+    port     the one port that they call
+    carrier  direct: one connection from each passive party; flare: the jobs of NVIDIA FLARE
+    frame    MiB of the longest frame that either end takes
     """
 
     host: str = "localhost"
     port: int = 8002
+    carrier: Carrier = "direct"
+    frame: int = 256
 
     def __post_init__(self) -> None:
         known = _HOST.fullmatch(self.host) is not None and len(self.host) <= LONGEST_HOST
         expect("server.host", self.host, known, f"a host of up to {LONGEST_HOST} letters")
         expect("server.port", self.port, 1 <= self.port <= MAX_PORT, f"from 1 to {MAX_PORT}")
+        one_of("server.carrier", self.carrier, get_args(Carrier))
+        expect("server.frame", self.frame, 1 <= self.frame <= MOST_FRAME, f"from 1 to {MOST_FRAME}")
+
+    @property
+    def largest(self) -> int:
+        """Bytes of the longest frame: of its messages, and some for what is around them."""
+        return self.frame * 2**20 + 4096
 
 
 @dataclass(frozen=True)
@@ -102,10 +116,12 @@ class Agreement(SharedSettings):
 
     parties  all names, `active` first
     trust    public signing key of every party, none in kits of 0.7 and before
+    authority  public key under which the files of all kits are signed, none up to 0.10
     """
 
     parties: list[str]
     trust: dict[str, str] = field(default_factory=dict)
+    authority: str = ""
 
     def __post_init__(self) -> None:
         expect("name", self.name, _NAME.fullmatch(self.name) is not None, "letters, digits, -, _")
@@ -114,7 +130,7 @@ class Agreement(SharedSettings):
         check_bottoms(self.bottoms, self.model, self.train)
         check_views(self.bottoms, self.model, self.label_free)
         object.__setattr__(self, "model", with_top(self.model, self.bottoms))
-        check_trust(self.trust)
+        check_trust({**self.trust, **({"authority": self.authority} if self.authority else {})})
         if self.trust and self.trust.keys() != set(self.parties):
             raise SettingsError(
                 f"Expected `trust` to hold a key of each of {', '.join(self.parties)} but got "
@@ -156,6 +172,7 @@ class PartyFile(TableColumns, MachineSettings):
     seed       names its random draws; a secret one of its own if not given
     remember   numbers of labels that `amnesiac` may forget later; the active party's alone
     code       folder of its own models' modules, taken from the kit; the kit if not given
+    port       on which the active party listens, where calls to `server.port` are passed on to it
     """
 
     name: str
@@ -168,16 +185,19 @@ class PartyFile(TableColumns, MachineSettings):
     seed: int | None = None
     remember: tuple[int, ...] = ()
     code: Path | None = None
+    port: int | None = None
 
     def __post_init__(self) -> None:
         TableColumns.__post_init__(self)
         self.training(TrainSettings(), self.seed or 0)  # says what is wrong with a setting
+        known = self.port is None or 1 <= self.port <= MAX_PORT
+        expect("port", self.port, known, f"from 1 to {MAX_PORT}")
         if self.is_active:
             if self.label is None:
                 raise SettingsError("`label` is missing: the active party has the labels.")
             self._expect_none("policy", "a passive party's")
         else:
-            for setting in ("label", "audit", "remember"):
+            for setting in ("label", "audit", "remember", "port"):
                 self._expect_none(setting, "the active party's")
             if self.features == "none":
                 raise SettingsError("Expected a passive party to have features but got none.")
@@ -227,10 +247,11 @@ class FederationFile(SharedSettings):
         if self.defend.seed is not None:
             raise SettingsError("Expected no `defend.seed`: noise of a known seed protects nobody.")
 
-    def agreement(self, trust: Mapping[str, str] | None = None) -> Agreement:
+    def agreement(self, trust: Mapping[str, str] | None = None, authority: str = "") -> Agreement:
         """Return the part that all parties are given.
 
-        trust  every party's public signing key, once all are made
+        trust      every party's public signing key, once all are made
+        authority  the public key that signs the files of kits
         """
         chosen = {p.name: p.bottom for p in self.passive if p.bottom is not None}
         shared = {each.name: getattr(self, each.name) for each in fields(SharedSettings)}
@@ -241,7 +262,7 @@ class FederationFile(SharedSettings):
             suits = suited_to_tables(self.bottoms, texts=texts, frozen=self.model.text.frozen)
             shared["label_free"] = self.label_free.resolved(suits)
         parties = [ACTIVE, *(party.name for party in self.passive)]
-        return Agreement(parties=parties, trust=dict(trust or {}), **shared)
+        return Agreement(parties=parties, trust=dict(trust or {}), authority=authority, **shared)
 
     def party_files(self, digest: str) -> dict[str, PartyFile]:
         """Return what each party is given for itself, by its name."""

@@ -1,4 +1,4 @@
-"""Settings as YAML, and plain data as dataclasses: the one module that knows YAML and pydantic.
+"""Settings as YAML, and plain data as dataclasses: the one module that knows pydantic.
 
 Files are checked so that every mistake is named at once, each with what would be accepted.
 """
@@ -22,6 +22,7 @@ from unlabel.config.federation import Agreement, FederationFile, PartyFile
 from unlabel.config.label_free import FitSettings, LabelFreeSettings
 from unlabel.config.model import TextSettings
 from unlabel.config.party import AlignSettings, DefendSettings, MonitorSettings, Policy
+from unlabel.config.plain_yaml import MOST_BYTES, plain_yaml
 from unlabel.config.run import RunConfig
 from unlabel.config.train import OWN_SETTINGS
 from unlabel.errors import DataError, RunError, SettingsError, suggestion, unknown
@@ -49,7 +50,7 @@ _LEFT_OUT: dict[type, dict[str, Callable[[], object]]] = {
         "trust": dict,
         **_BLIND,
     },
-    Agreement: {"trust": dict, **_BLIND},
+    Agreement: {"trust": dict, "authority": str, **_BLIND},
     PartyFile: {"policy": Policy, "monitor": MonitorSettings, "audit": AuditSettings},
 }
 #: Settings that stand in one of the two files alone, which is how the two are distinguished.
@@ -123,7 +124,7 @@ def read_agreement(path: Path) -> tuple[Agreement, str]:
 
 def agreement_digest(agreement: Agreement) -> str:
     """Return the digest of an agreement as it is written."""
-    return digest_of(yaml.safe_load(dump(agreement)))
+    return digest_of(plain_yaml(dump(agreement), "the agreement"))
 
 
 def digest_of(raw: object) -> str:
@@ -211,16 +212,15 @@ def plain_settings(settings: Any) -> dict[str, Any]:
 
 def read_yaml(path: Path) -> object:
     """Read a YAML file as plain data."""
+    source = f"'{path}'"
     try:
-        return yaml.safe_load(decode(path.read_bytes(), f"'{path}'"))
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)  # of a longer one no more than shows that it is
+        return plain_yaml(decode(data, source), source)
     except DataError as error:
         raise SettingsError(str(error)) from error
     except OSError as error:
         raise SettingsError(f"Cannot read '{path}': {error.strerror}.") from error
-    except (yaml.YAMLError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" near line {where.line + 1}" if where else ""
-        raise SettingsError(f"'{path}' is not readable YAML{line}.") from error
 
 
 def _is_federation(raw: dict[Any, Any]) -> bool:

@@ -43,6 +43,9 @@ class Policy:
     min_common         fewest rows it agrees to share with all others, and fewest ids it matches
     max_new            most ids of new people in one request to match; 0 matches none
     kept_embeddings    whether the label holder may keep the embeddings of all rows
+    max_rows_a_day     most rows it embeds in a day of UTC; 0 is no limit
+    max_steps_a_day    most gradients it takes in a day; 0 is no limit
+    max_requests_a_day  most requests to forget it takes up in a day; 0 is no limit
     layers             whether it tells how alike its inner layers are before and after a request
     """
 
@@ -57,6 +60,9 @@ class Policy:
     max_new: int = 10_000
     kept_embeddings: bool = True
     layers: bool = False
+    max_rows_a_day: int = 0
+    max_steps_a_day: int = 0
+    max_requests_a_day: int = 0
 
     def __post_init__(self) -> None:
         for kind in self.serves:
@@ -67,7 +73,8 @@ class Policy:
         expect("max_gradient_norm", norm, norm > 0, "above 0")
         expect("max_gradient_jump", jump, jump == 0 or 1 < jump < math.inf, "0, or above 1")
         expect("max_versions", self.max_versions, self.max_versions >= 3, "at least 3")
-        expect("max_new", self.max_new, self.max_new >= 0, "0 or more")
+        for name in ("max_new", "max_rows_a_day", "max_steps_a_day", "max_requests_a_day"):
+            expect(name, getattr(self, name), getattr(self, name) >= 0, "0 or more")
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ SKLEARN = "sklearn:"
 class ActiveTable(ActiveColumns):
     """The active party's table.
 
-    table  CSV or Parquet file
+    table  CSV, Parquet or Arrow file
     name   what people call this party; in a run it is `active`
     """
 
@@ -78,7 +78,7 @@ class PassiveMember(TableColumns):
 class PassiveTable(PassiveMember):
     """A passive party's table, model and policy.
 
-    table  CSV or Parquet file; none where the party keeps it on a machine of its own
+    table  CSV, Parquet or Arrow file; none where the party keeps it on a machine of its own
     """
 
     table: Path | None = None
@@ -88,9 +88,9 @@ class PassiveTable(PassiveMember):
 class RunConfig:
     """A whole run: either `data` split between simulated parties, or the parties' own tables.
 
-    data         a built-in dataset, or an .npz, CSV or Parquet file
+    data         a built-in dataset, or an .npz, CSV, Parquet or Arrow file
     folder       where that file, or the files of a dataset that cannot be fetched, lie
-    columns      what the columns of that CSV or Parquet file are
+    columns      what the columns of that CSV, Parquet or Arrow file are
     pictures     how pictures are made of a folder of images or meshes
     parties      how many passive parties, the width of each part, or widths by name
     split        strips, views, columns or texts; what fits the data by default

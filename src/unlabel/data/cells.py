@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
@@ -50,23 +51,55 @@ def is_foreign_number(text: str) -> bool:
     return bool(_DECIMAL_COMMA.fullmatch(text) or _THOUSANDS.fullmatch(text))
 
 
-def foreign_numbers(name: object, texts: Sequence[str | None]) -> str | None:
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts, each different one held once.
+
+    names  in the order in which they first come
+    codes  [n] the place of each row's text among them, -1 where it is missing
+    """
+
+    names: tuple[str, ...]
+    codes: Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def gaps(self) -> Array:
+        """Whether the text of each row is missing."""
+        gaps: Array = self.codes < 0
+        return gaps
+
+    def counts(self, rows: Array | None = None) -> Array:
+        """Return how many rows have each text, of all or of those in a mask."""
+        codes = self.codes if rows is None else self.codes[rows]
+        return np.bincount(codes[codes >= 0], minlength=len(self.names))
+
+    def rows_of(self, chosen: Sequence[bool]) -> Array:
+        """Return the rows whose text is chosen, by a mark a text."""
+        return np.flatnonzero(np.array([*chosen, False])[self.codes])  # -1 is the last
+
+
+def foreign_numbers(name: object, texts: Texts) -> str | None:
     """Return what is wrong with a column, most of whose values are such numbers or plain ones.
 
     None where nothing is. A value such as 1,234 is one number with a decimal comma and another with
     thousands set apart, so it is left to the owner to write it anew.
     """
-    held = [(row, text) for row, text in enumerate(texts) if text is not None]
-    foreign = [(row, text) for row, text in held if is_foreign_number(text)]
-    plain = sum(is_number(text) for _, text in held)
-    if not foreign or 2 * (len(foreign) + plain) <= len(held):
+    foreign = [is_foreign_number(text) for text in texts.names]
+    rows = texts.rows_of(foreign)
+    plain = len(texts.rows_of([is_number(text) for text in texts.names]))
+    if not len(rows) or 2 * (len(rows) + plain) <= len(texts) - texts.gaps.sum():
         return None
-    row, text = foreign[0]
-    commas = all("," in text for _, text in foreign)
+    row, text = int(rows[0]), texts.names[texts.codes[rows[0]]]
+    commas = all(
+        "," in text for text, is_foreign in zip(texts.names, foreign, strict=True) if is_foreign
+    )
     kind = "a comma" if commas else "a decimal comma or thousands set apart"
     return (
         f"feature '{name}' holds numbers with {kind}, such as '{text}' in row {row + 1} "
-        f"({len(foreign)} rows in all); write decimals with a point and thousands with nothing "
+        f"({len(rows)} rows in all); write decimals with a point and thousands with nothing "
         f"between (1234.56)"
     )
 
@@ -100,8 +133,8 @@ def numbers_of(series: pd.Series[Any], where: str) -> Array:
     return np.where(gaps, np.nan, values)
 
 
-def texts_of(series: pd.Series[Any], where: str) -> list[str | None]:
-    """Return a column of categories as texts in one form, None where one is missing."""
+def texts_of(series: pd.Series[Any], where: str) -> Texts:
+    """Return a column of categories as texts in one form."""
     import pandas as pd
 
     kinds = pd.api.types
@@ -115,15 +148,41 @@ def texts_of(series: pd.Series[Any], where: str) -> list[str | None]:
             f"{where}: feature '{series.name}' is of type {series.dtype}, neither a number nor a "
             f"category; write it as one of them or leave it out with `features`."
         )
-    texts: list[str | None] = []
-    for value, gap in zip(series.tolist(), series.isna().to_numpy(), strict=True):
-        if not gap and not isinstance(value, str | bool | int | float):
+    codes, values = _distinct(series)
+    for value in values:
+        if not isinstance(value, str | bool | int | float):
             raise DataError(
                 f"{where}: feature '{series.name}' is not numeric, and holds objects of type "
                 f"{type(value).__name__} in place of categories; leave it out with `features`."
             )
-        texts.append(None if gap else _text(value))
-    return texts
+    texts = [_text(value) for value in values]
+    names = tuple(dict.fromkeys(text for text in texts if text is not None))
+    places = {name: place for place, name in enumerate(names)} | {None: -1}
+    return Texts(names, np.array([*(places[text] for text in texts), -1])[codes])
+
+
+def _distinct(series: pd.Series[Any]) -> tuple[Array, list[Any]]:
+    """Return the place of each row's value among the different ones, and these; -1 where none is.
+
+    Values of different types are different, and so are 0.0 and -0.0.
+    """
+    import pandas as pd
+
+    kinds, gaps = pd.api.types, series.isna().to_numpy()
+    if kinds.is_float_dtype(series):
+        numbers = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        codes, bits = pd.factorize(numbers.view(np.int64))
+        return np.where(gaps, -1, codes), bits.view(np.float64).tolist()
+    if kinds.is_object_dtype(series):
+        held = series[~gaps].tolist()
+        if set(map(type, held)) - {str}:
+            keys: dict[tuple[type, Any], int] = {}
+            codes = np.full(len(series), -1)
+            codes[~gaps] = [keys.setdefault((type(v), str(v)), len(keys)) for v in held]
+            values: dict[int, Any] = dict(zip(codes[~gaps].tolist(), held, strict=True))
+            return codes, [values[code] for code in range(len(keys))]
+    codes, distinct = pd.factorize(series)
+    return np.where(gaps, -1, codes), distinct.tolist()
 
 
 def one_form(text: str | None) -> str:

@@ -11,7 +11,6 @@ there.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,13 +19,15 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from unlabel.config import Missing
-from unlabel.data.cells import foreign_numbers, is_number, is_numeric, numbers_of, texts_of
+from unlabel.data.cells import Texts, foreign_numbers, is_number, is_numeric, numbers_of, texts_of
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, DataError, unknown
 from unlabel.files import OWNER_ONLY, write_atomically, writing
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unlabel.data.column_files import FileColumns
 
 #: Categories of one column that get an indicator each, the most frequent ones.
 MOST = 32
@@ -55,29 +56,28 @@ class Column:
             return [False] + [True] * self.gap
         return [True] * (len(self.categories) + self.other + self.gap)
 
-    def categorise(self, texts: Sequence[str | None]) -> tuple[Array, int]:
-        """Return categories as indicators [n, width], and how many have none.
+    def categorise(self, texts: Texts, into: Array) -> int:
+        """Write categories as indicators into [n, width] zeros; return how many have none.
 
-        >>> Column("job", ("cook", "nurse"), gap=True).categorise(["nurse", None, "judge"])
-        (array([[0., 1., 0.],
+        >>> texts = Texts(("nurse", "judge"), np.array([0, -1, 1]))
+        >>> Column("job", ("cook", "nurse"), gap=True).categorise(texts, into := np.zeros((3, 3)))
+        1
+        >>> into
+        array([[0., 1., 0.],
                [0., 0., 1.],
-               [0., 0., 0.]]), 1)
+               [0., 0., 0.]])
         """
         assert self.categories is not None
         known = {name: place for place, name in enumerate(self.categories)}
-        indicators = np.zeros((len(texts), len(self.indicators())))
-        unseen = 0
-        for row, text in enumerate(texts):
-            if text in known:
-                indicators[row, known[text]] = 1
-            elif text is None and self.gap:
-                indicators[row, -1] = 1
-            else:
-                unseen += 1
-                if self.other:
-                    indicators[row, len(known)] = 1
+        strange = len(known) if self.other else -1
+        # The last place is that of a missing text, whose code is -1.
+        places = [known.get(name, strange) for name in texts.names]
+        places.append(into.shape[1] - 1 if self.gap else strange)
+        place = np.array(places)[texts.codes]
+        rows = np.flatnonzero(place >= 0)
+        into[rows, place[rows]] = 1
         # With an indicator for the others, an unseen category is nothing to report.
-        return indicators, 0 if self.other else unseen
+        return 0 if self.other else len(place) - len(rows)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Encoding:
     @classmethod
     def fit(
         cls,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | FileColumns,
         names: Sequence[str],
         *,
         categories: Sequence[str] = (),
@@ -125,23 +125,25 @@ class Encoding:
         for name in categories:
             if name not in names:
                 raise DataError(f"{where}, `categories`: {unknown('feature', name, names)}")
-        texts = {
-            name: texts_of(frame[name], where)
-            for name in names
-            if name in categories or not is_numeric(frame[name])
-        }
+        texts: dict[str, Texts] = {}
+        gaps: dict[str, bool] = {}
         dropped = np.zeros(len(frame), dtype=bool)
-        for name in names if missing == "drop" else ():
-            dropped |= _gaps(texts[name]) if name in texts else frame[name].isna().to_numpy()
+        for name in names:
+            series = frame[name]
+            if name in categories or not is_numeric(series):
+                texts[name] = texts_of(series, where)
+            if missing == "drop":
+                dropped |= texts[name].gaps if name in texts else series.isna().to_numpy()
+            gaps[name] = missing == "flag" and bool(series.hasnans)
         columns = []
         for name in names:
             if name not in texts:
-                columns.append(Column(name, gap=missing == "flag" and frame[name].hasnans))
+                columns.append(Column(name, gap=gaps[name]))
                 continue
             if name not in categories:
                 _expect_words(name, texts[name], where)
-            used = [text for text, drop in zip(texts[name], dropped, strict=True) if not drop]
-            columns.append(_find_categories(name, used, missing in ("mean", "flag"), where))
+            gaps_count = missing in ("mean", "flag")
+            columns.append(_find_categories(name, texts[name], ~dropped, gaps_count, where))
         return cls(missing, tuple(columns))
 
     @property
@@ -163,25 +165,27 @@ class Encoding:
         """Return whether numbers may be missing."""
         return self.missing in ("mean", "flag")
 
-    def apply(self, frame: pd.DataFrame, where: str = "The table") -> Encoded:
+    def apply(self, frame: pd.DataFrame | FileColumns, where: str = "The table") -> Encoded:
         """Return the table's rows as numbers, in full precision until the owner's scaling."""
-        parts: list[Array] = [np.empty((len(frame), 0))]
+        numbers = np.zeros((len(frame), sum(self.blocks)))
+        ends = np.cumsum([0, *self.blocks])
         whole = np.ones(len(frame), dtype=bool)
         unseen: dict[str, int] = {}
-        for column in self.columns:
+        for column, start, end in zip(self.columns, ends, ends[1:], strict=False):
             if column.name not in frame.columns:
-                raise DataError(f"{where}: {unknown('column', column.name, map(str, frame))}")
+                names = map(str, frame.columns)
+                raise DataError(f"{where}: {unknown('column', column.name, names)}")
             series = frame[column.name]
             if column.categories is None:
                 values = numbers_of(series, where)
                 gaps = np.isnan(values)
-                parts.append(np.stack([values, gaps][: 1 + column.gap], axis=1))
+                numbers[:, start] = values
+                if column.gap:
+                    numbers[:, start + 1] = gaps
             else:
                 texts = texts_of(series, where)
-                gaps = _gaps(texts)
-                indicators, strange = column.categorise(texts)
-                parts.append(indicators)
-                if strange:
+                gaps = texts.gaps
+                if strange := column.categorise(texts, numbers[:, start:end]):
                     unseen[column.name] = strange
             if gaps.any() and self.missing == "refuse":
                 raise DataError(
@@ -190,7 +194,7 @@ class Encoding:
                     f"drop such rows, or choose `missing: mean`, `flag` or `drop`."
                 )
             whole &= ~gaps
-        return Encoded(np.concatenate(parts, axis=1), whole, unseen)
+        return Encoded(numbers, whole, unseen)
 
     def used_rows(self, rows: Encoded, where: str = "The table") -> Array:
         """Return the places of the rows that are used: all, or those that miss nothing."""
@@ -251,10 +255,6 @@ def stored_encoding(folder: Path) -> Encoding | None:
         ) from error
 
 
-def _gaps(texts: Sequence[str | None]) -> Array:
-    return np.array([text is None for text in texts], dtype=bool)
-
-
 def _column_of(raw: dict[str, Any]) -> Column:
     names = raw["categories"]
     if names is not None and not all(isinstance(name, str) for name in names):
@@ -263,12 +263,14 @@ def _column_of(raw: dict[str, Any]) -> Column:
     return Column(str(raw["name"]), categories, bool(raw["other"]), bool(raw["gap"]))
 
 
-def _find_categories(
-    name: str, texts: Sequence[str | None], gaps_count: bool, where: str
-) -> Column:
-    """Return a column of categories: the most frequent ones, and the rest as one."""
-    counts = Counter(text for text in texts if text is not None)
-    rows = counts.total()
+def _find_categories(name: str, texts: Texts, used: Array, gaps_count: bool, where: str) -> Column:
+    """Return a column of categories: the most frequent ones, and the rest as one.
+
+    used  the rows to look at, as a mask
+    """
+    held = zip(texts.names, texts.counts(used).tolist(), strict=True)
+    counts = {text: count for text, count in held if count}
+    rows = sum(counts.values())
     if (rows > 2 and len(counts) == rows) or len(counts) > max(MOST, rows // 2):
         raise DataError(
             f"{where}: feature '{name}' holds {len(counts)} different texts in {rows} rows; "
@@ -276,17 +278,17 @@ def _find_categories(
             f"it as `text` if it is one."
         )
     often = sorted(counts, key=lambda text: (-counts[text], text))[:MOST]
-    gap = gaps_count and None in texts
+    gap = gaps_count and bool(texts.gaps[used].any())
     return Column(name, tuple(sorted(often)), other=len(counts) > MOST, gap=gap)
 
 
-def _expect_words(name: str, texts: Sequence[str | None], where: str) -> None:
+def _expect_words(name: str, texts: Texts, where: str) -> None:
     """Raise where most texts are numbers: a typing error makes no categories of numbers."""
     wrong = foreign_numbers(name, texts)
-    strange = [row for row, text in enumerate(texts) if text is not None and not is_number(text)]
-    if wrong is None and 2 * len(strange) < sum(text is not None for text in texts):
+    strange = texts.rows_of([not is_number(text) for text in texts.names])
+    if wrong is None and 2 * len(strange) < len(texts) - texts.gaps.sum():
         wrong = f"feature '{name}' holds numbers as text; write them as numbers"
-        if strange:
+        if len(strange):
             wrong = (
                 f"feature '{name}' is not numeric in row {strange[0] + 1} ({len(strange)} rows in "
                 f"all), and most of its values are numbers; correct such rows"

@@ -118,7 +118,7 @@ def folder_source(about: str, draw: Draw) -> Source:
 SOURCES: Registry[Source] = Registry(
     "dataset", package="unlabel.data.sources", plugins="unlabel.sources"
 )
-ARRAY_FILES, TABLE_FILES = (".npz",), (".csv", ".csv.gz", ".parquet")
+ARRAY_FILES, TABLE_FILES = (".npz",), (".csv", ".csv.gz", ".parquet", ".feather", ".arrow")
 
 
 def load_dataset(
@@ -133,10 +133,10 @@ def load_dataset(
     """Load a built-in dataset by name, or a file of a user's own by path, taken from `folder`.
 
     views    an `.npz` file holds views of objects
-    columns  what the columns of a CSV or Parquet file are
+    columns  what the columns of a CSV, Parquet or Arrow file are
     pictures how pictures are made, of a dataset whose files can be made into any
     watch    called with how many of those files are read
-    blank_labels  rows of a CSV or Parquet file may lack a label
+    blank_labels  rows of a CSV, Parquet or Arrow file may lack a label
 
     >>> load_dataset("digits").x.shape
     (1797, 1, 8, 8)

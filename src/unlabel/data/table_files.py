@@ -1,18 +1,23 @@
-"""CSV and Parquet files as they are: columns by name, ids and texts as text."""
+"""CSV, Parquet and Arrow files as they are: columns by name, ids and texts as text.
+
+No file is held twice: CSV files are read in pieces of rows, the others column by column.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import lzma
 import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unlabel.data.column_files import COLUMNAR, FileColumns, columns_of, read_columnar
 from unlabel.data.dataset import Array
 from unlabel.data.table_store import COLUMN_LINES, read_stored
 from unlabel.errors import DataError, unknown
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Files that pandas unpacks and we do not, so that their bytes are no text yet.
 _PACKED = (".zip", ".zst", ".tar")
+#: Rows of a CSV file that are read at a time.
+PIECE = 2**17
 _SEPARATORS = ";\t|"
 #: A packed file that is cut off or damaged fails as its decoder does.
 _UNREADABLE = (ValueError, OSError, EOFError, NotImplementedError, zlib.error, lzma.LZMAError)
@@ -34,36 +41,59 @@ def read_frame(
     texts: Sequence[str] = (),
     text_column: str | None = None,
 ) -> pd.DataFrame:
-    """Read a CSV or Parquet file as it is; ids, texts and the columns of `texts` stay text."""
-    if not path.is_file():
-        raise DataError(f"There is no table at '{path}'; check the path.")
-    try:
-        if path.suffix == ".parquet":
-            import pandas as pd
-
-            frame = pd.read_parquet(path)
-            # What pandas wrote as names of rows are columns like others.
-            named = [name for name in frame.index.names if name is not None]
-            frame = frame.reset_index(named) if named else frame
+    """Read a table's file as it is; ids, texts and the columns of `texts` stay text."""
+    with _expecting(path):
+        if path.suffix in COLUMNAR:
+            frame = read_columnar(path)
         elif path.name.endswith(COLUMN_LINES):
             frame = read_stored(path)
         else:
             plain = [name for name in (id_column, text_column) if name is not None]
             frame = _read_csv(path, plain, texts)
+    _expect_table(path, list(frame.columns), len(frame))
+    return frame
+
+
+def open_table(
+    path: Path,
+    id_column: str | None = None,
+    texts: Sequence[str] = (),
+    text_column: str | None = None,
+) -> pd.DataFrame | FileColumns:
+    """Return what `read_frame` does; where columns lie apart, each is read when it is asked for."""
+    columns = None
+    if path.suffix in COLUMNAR:
+        with _expecting(path):
+            columns = columns_of(path, lambda: _expecting(path))
+    if columns is None:
+        return read_frame(path, id_column, texts, text_column)
+    _expect_table(path, columns.columns, len(columns))
+    return columns
+
+
+@contextlib.contextmanager
+def _expecting(path: Path) -> Iterator[None]:
+    """Say what is wrong with a file where it cannot be read."""
+    if not path.is_file():
+        raise DataError(f"There is no table at '{path}'; check the path.")
+    try:
+        yield
     except ImportError as error:
         raise DataError(
             f"Reading '{path}' needs pyarrow; run: pip install 'unlabel[parquet]'."
         ) from error
     except _UNREADABLE as error:
-        if isinstance(error, ValueError) and path.suffix != ".parquet":
+        if isinstance(error, ValueError) and path.suffix not in COLUMNAR:
             _explain(path)
         first = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise DataError(f"Table '{path}' cannot be read: {first}.") from error
-    if len(frame.columns) == 1:
-        _expect_commas(path, str(frame.columns[0]))
-    if frame.empty:
+
+
+def _expect_table(path: Path, names: Sequence[object], rows: int) -> None:
+    if len(names) == 1:
+        _expect_commas(path, str(names[0]))
+    if not len(names) or not rows:
         raise DataError(f"Table '{path}' has no rows.")
-    return frame
 
 
 def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.DataFrame:
@@ -72,21 +102,22 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
 
     with open_bytes(path) as file:
         encoding = encoding_of(file.read(4), f"Table '{path}'")
+    # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign in front
+    # keeps pandas from looking for either.
+    options: dict[str, Any] = {
+        "encoding": encoding,
+        "index_col": False,
+        "converters": dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
+        "dtype": {name: str for name in texts if name not in plain},
+        "low_memory": False,  # a column has one type, however long the file
+    }
     # Where every row has a field too many, pandas would take the first ones for names of the rows,
     # and every value would be read under the name of the next column.
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign in
-            # front keeps pandas from looking for either.
-            frame = pd.read_csv(
-                path,
-                encoding=encoding,
-                index_col=False,
-                converters=dict.fromkeys(plain, lambda text: f"={text.strip()}") or None,
-                dtype={name: str for name in texts if name not in plain},
-                low_memory=False,  # a column has one type, however long the file
-            )
+            with pd.read_csv(path, chunksize=PIECE, **options) as pieces:
+                frame = _joined(list(pieces), lambda places: _csv_columns(path, places, encoding))
         except pd.errors.ParserWarning as error:
             _explain(path)
             raise DataError(
@@ -96,6 +127,41 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
     for name in frame.columns.intersection(list(plain)):
         frame[name] = frame[name].str[1:]
     return frame
+
+
+def _joined(pieces: list[pd.DataFrame], whole: Callable[[list[int]], pd.DataFrame]) -> pd.DataFrame:
+    """Return pieces of a file as the frame that it is as a whole.
+
+    whole  reads the columns at some places anew, of which pieces look like different things: 1 and
+           2.5 are numbers with a fraction together, and 1 and "x" are texts
+    """
+    import pandas as pd
+
+    if len(pieces) == 1:
+        return pieces[0]
+    names = list(pieces[0].columns)
+    unlike = [n for n, name in enumerate(names) if len({_kind(p[name]) for p in pieces}) > 1]
+    anew = whole(unlike) if unlike else pd.DataFrame()
+    columns = {}
+    for name in names:
+        parts = [piece.pop(name) for piece in pieces]
+        columns[name] = anew[name] if name in anew else pd.concat(parts, ignore_index=True)
+    return pd.DataFrame(columns, copy=False)
+
+
+def _kind(part: pd.Series[Any]) -> tuple[str, frozenset[type]]:
+    """Return what a piece of a column looks like."""
+    import pandas as pd
+
+    is_object = pd.api.types.is_object_dtype(part)
+    return str(part.dtype), frozenset(map(type, part.dropna())) if is_object else frozenset()
+
+
+def _csv_columns(path: Path, places: list[int], encoding: str) -> pd.DataFrame:
+    """Read some columns of a CSV file as a whole."""
+    import pandas as pd
+
+    return pd.read_csv(path, encoding=encoding, index_col=False, usecols=places, low_memory=False)
 
 
 def _explain(path: Path) -> None:
@@ -122,7 +188,11 @@ def _expect_commas(path: Path, name: str) -> None:
 
 
 def expect_columns(
-    frame: pd.DataFrame, where: str, *, blank_labels: bool = False, **columns: str | None
+    frame: pd.DataFrame | FileColumns,
+    where: str,
+    *,
+    blank_labels: bool = False,
+    **columns: str | None,
 ) -> None:
     """Raise where a named column is not there, or a row has no label unless it may.
 
@@ -140,11 +210,12 @@ def expect_columns(
         raise DataError(f"{where}: row {int(missing[0]) + 1} has no label in '{label}'.")
 
 
-def ids_of(frame: pd.DataFrame, column: str, where: str) -> Array:
+def ids_of(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:
     """Return the ids of a column as text without surrounding blanks, each of them different."""
-    _expect_exact(frame[column], where)
-    ids = frame[column].astype(str).str.strip()
-    missing = np.flatnonzero(frame[column].isna() | (ids == ""))
+    cells = frame[column]
+    _expect_exact(cells, where)
+    ids = cells.astype(str).str.strip()
+    missing = np.flatnonzero(cells.isna() | (ids == ""))
     if len(missing):
         raise DataError(f"{where}: row {int(missing[0]) + 1} has no id in '{column}'.")
     repeated = ids[ids.duplicated()]
@@ -172,9 +243,10 @@ def _expect_exact(column: pd.Series[Any], where: str) -> None:
         )
 
 
-def texts_in(frame: pd.DataFrame, column: str, where: str) -> Array:
+def texts_in(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:
     """Return the texts of a column; a row without any is refused."""
-    texts = frame[column].astype(object).where(frame[column].notna(), "").astype(str).str.strip()
+    cells = frame[column]
+    texts = cells.astype(object).where(cells.notna(), "").astype(str).str.strip()
     empty = np.flatnonzero(texts == "")
     if len(empty):
         raise DataError(

@@ -1,4 +1,4 @@
-"""The users' own tables, in CSV or Parquet files: a party's, and whole datasets.
+"""The users' own tables, in CSV, Parquet or Arrow files: a party's, and whole datasets.
 
 A party's table names its rows in an id column. One person holds the whole of a dataset and
 simulates the parties: a table's categories are those of all its rows, test rows too, and what a
@@ -18,10 +18,11 @@ import torch
 
 from unlabel.config import Columns, FeatureChoice, Missing
 from unlabel.data.column_encoding import Encoding
+from unlabel.data.column_files import FileColumns
 from unlabel.data.dataset import Array, Dataset
 from unlabel.data.features import Features
 from unlabel.data.in_memory import InMemoryTable
-from unlabel.data.table_files import expect_columns, ids_of, read_frame, texts_in
+from unlabel.data.table_files import expect_columns, ids_of, open_table, read_frame, texts_in
 from unlabel.errors import DataError, unknown
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def read_table(
         texts = list(encoding.categories() if encoding else categories)
         if blank_labels and label_column is not None:
             texts.append(label_column)  # as it is written, whatever a gap makes of its column
-        frame = read_frame(source, id_column, texts, text_column)
+        frame: pd.DataFrame | FileColumns = open_table(source, id_column, texts, text_column)
         where = f"Table '{source}'"
     else:
         frame, where = source.frame, source.where
@@ -180,7 +181,7 @@ def encode_labels(
 
 
 def _feature_columns(
-    where: str, frame: pd.DataFrame, features: FeatureChoice, taken: set[str | None]
+    where: str, frame: pd.DataFrame | FileColumns, features: FeatureChoice, taken: set[str | None]
 ) -> list[str]:
     names = [str(column) for column in frame.columns]
     if features == "none":

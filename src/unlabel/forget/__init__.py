@@ -8,8 +8,9 @@ from unlabel.forget.plan import plan
 from unlabel.forget.public_set import PublicSet
 from unlabel.forget.request import find_labels
 from unlabel.forget.run_interface import Run
-from unlabel.forget.service import Status, read_ledgers
+from unlabel.forget.service import read_ledgers
 from unlabel.forget.slots import Queue, Slot
+from unlabel.forget.standing import Status
 from unlabel.forget.transaction import PartyStatus, Transaction
 from unlabel.forget.work import Work
 from unlabel.train import Forgotten

@@ -25,11 +25,14 @@ from unlabel.forget.method import Disclosure, Method
 from unlabel.forget.work import Work
 from unlabel.party import ActiveParty
 from unlabel.party.top import TopLearner
+from unlabel.progress import Watch, watch_nothing
 from unlabel.train.assembly import training_loss
 from unlabel.train.epochs import epochs_of
 from unlabel.train.parts import known_labels
+from unlabel.train.progress import Epoch
 from unlabel.train.replay import commitment
 from unlabel.train.top_fit import fit_blind
+from unlabel.train.watch import Watcher
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -93,7 +96,25 @@ class Refit(Exact):
 
     def learn(self, work: ExactWork) -> None:
         """Fit."""
-        fit_blind(work.active, work.rows, work.config)
+        # Without somebody who watches, a fit on a GPU waits for no pass but the last.
+        watched = work.watch is not watch_nothing
+        watchers = (_Passes(work.watch),) if watched else ()
+        fit_blind(work.active, work.rows, work.config, watchers)
+
+
+class _Passes(Watcher):
+    """Reports the passes of a fit as the steps of a request."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch, self._passes = watch, 0
+
+    def started(self, history: Sequence[Epoch], epochs: int, rows: int) -> None:  # noqa: ARG002
+        """Take note of how many there are."""
+        self._passes = epochs
+
+    def epoch_ended(self, epoch: Epoch, history: Sequence[Epoch]) -> None:  # noqa: ARG002
+        """Report one."""
+        self._watch(epoch.epoch, self._passes, f"new top, loss {epoch.loss:.3f}")
 
 
 @dataclass(frozen=True)

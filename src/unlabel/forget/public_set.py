@@ -214,10 +214,13 @@ def _expect_folder(folder: Path) -> None:
 
 
 def _find(folder: Path, party: str) -> Path:
-    for suffix in (".csv", ".parquet"):
+    for suffix in TABLE_FILES:
         if (folder / f"{party}{suffix}").is_file():
             return folder / f"{party}{suffix}"
-    raise DataError(f"Public set '{folder}' has no table '{party}.csv' or '{party}.parquet'.")
+    raise DataError(
+        f"Public set '{folder}' has no table '{party}.csv', nor one that ends in "
+        f"{', '.join(TABLE_FILES[1:])}."
+    )
 
 
 def _numbers(labels: Sequence[object], names: Sequence[str], path: Path) -> Tensor:

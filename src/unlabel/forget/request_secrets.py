@@ -31,6 +31,13 @@ class RequestSecrets:
         """Keep the key of a request's commitment."""
         self._write(f"{request.id}.json", {**request.what(), "key": request.key})
 
+    def key(self, request: str) -> str:
+        """Return the key of a request, empty where none is kept."""
+        try:
+            return str(json.loads((self._folder / f"{request}.json").read_bytes())["key"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+
     def drop_key(self, request: str) -> None:
         """Remove the key of a request that came to nothing."""
         self._remove(f"{request}.json")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,8 +25,10 @@ from unlabel.forget.execute import Execution, execute
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import keep_samples, own_public, plan
 from unlabel.forget.privacy_loss import TotalLoss
+from unlabel.forget.restored import behind, bring_up, lacks_purge
 from unlabel.forget.run_interface import Run
-from unlabel.forget.transaction import PartyStatus, Transaction
+from unlabel.forget.standing import out_of_line
+from unlabel.forget.transaction import Transaction
 from unlabel.forget.work import Work
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.party.ledger import Event
@@ -35,7 +37,6 @@ from unlabel.train import Conduct, Forgotten, RequestFacts
 from unlabel.train.cleared import LabelTable
 from unlabel.train.given import TABLE
 from unlabel.train.parts import known_labels
-from unlabel.train.progress import unfinished
 from unlabel.wire import Rollback
 
 W = TypeVar("W", bound=Work)
@@ -188,15 +189,19 @@ def purge(run: Run) -> int:
 def recover(run: Run) -> str:
     """Finish what a crash interrupted; return in words what was done."""
     run.holdings.bind(run.folder / ACTIVE)
-    done = finish_interrupted(Transaction(run.active))
+    transaction = Transaction(run.active)
+    done = finish_interrupted(transaction)
     run.refresh(afresh=True)
+    if lacks_purge(transaction):
+        done = f"removed what is older than version {purge(run)}, which the others have purged"
     return done
 
 
 def finish_interrupted(transaction: Transaction) -> str:
     """Bring every party to what was decided before a crash; return in words what was done.
 
-    A crash leaves one of five traces:
+    Where a party was restored from a backup, what was decided since is repeated (`restored`). A
+    crash leaves one of five traces:
 
         the active party has a version that another lacks       the commit, or silent drop, goes on
         the active party has staged what it noted as dropped    the rollback goes on
@@ -204,9 +209,13 @@ def finish_interrupted(transaction: Transaction) -> str:
         the active party has staged what another has not        that is rolled back
         the active party has staged what all others have too    nothing was decided; it waits
     """
+    lacking = behind(transaction)
     statuses = transaction.statuses()
     newest = max(transaction.store.versions(), default=0)
     request = transaction.facts(newest).request if newest else None
+    if lacking:
+        waits = {p for p, s in statuses.items() if request is not None and s.staged == request.id}
+        return bring_up(transaction, lacking, waits)
     if newest and any(newest not in status.versions for status in statuses.values()):
         if request is None:
             raise CheckpointError(
@@ -239,42 +248,13 @@ def finish_interrupted(transaction: Transaction) -> str:
         return f"rolled back request {dropped[0]}"
     if waiting:
         return f"request {waiting} is staged and waits for commit or rollback"
+    locked = out_of_line(newest, statuses)
+    if locked:
+        raise CheckpointError(locked[0], code="interrupted")
     if any(version > newest for status in statuses.values() for version in status.versions):
         # The active party writes a version of training last, and lacks it.
         return "no request was interrupted, but a training: go on with `unlabel train --resume`"
     return "nothing to recover"
-
-
-@dataclass(frozen=True)
-class Status:
-    """Where a federation stands.
-
-    parties           every party's versions, what it has staged and where its ledger ends
-    staged            id of the request that waits for commit or rollback, empty if none does
-    forgotten_labels  names of the labels that the model has forgotten
-    forgotten_people  how many people's labels it has forgotten
-    unfinished        a sentence where its training was interrupted, else empty
-    """
-
-    parties: Mapping[str, PartyStatus]
-    staged: str
-    forgotten_labels: tuple[str, ...]
-    forgotten_people: int
-    unfinished: str
-
-    @property
-    def together(self) -> bool:
-        """Whether all parties are on the same version, with the same request staged."""
-        return len({(s.version, s.staged) for s in self.parties.values()}) == 1
-
-
-def status(run: Run) -> Status:
-    """Return where every party stands, the active one first."""
-    transaction = Transaction(run.active)
-    parties = {ACTIVE: transaction.active_status(), **transaction.statuses()}
-    labels = tuple(run.labels[n] for n in run.forgotten.labels)
-    stopped = "" if run.version is None else unfinished(run.active.versions.facts(run.version))
-    return Status(parties, parties[ACTIVE].staged, labels, len(run.forgotten.rows), stopped)
 
 
 def waiting(run: Run) -> str | None:
@@ -297,11 +277,18 @@ def read_ledgers(folder: Path, parties: Iterable[str]) -> Mapping[str, list[Ledg
     """
     ledgers = {ACTIVE: Ledger(folder / ACTIVE, mode=OWNER_ONLY).entries()}
     ledgers |= {name: Ledger(folder / name).entries() for name in parties if name != ACTIVE}
+    lines: dict[str, list[tuple[str, str]]] = {}
     for entry in ledgers[ACTIVE]:
+        for party in entry.note.get("parties", []) if entry.event == "restore" else []:
+            lines.pop(party, None)  # of before its backup was restored, which stands in the ledger
         for party, head in entry.note.get("heads", {}).items():
-            if head and party in ledgers and head not in {e.hash for e in ledgers[party]}:
+            lines.setdefault(party, []).append((head, entry.at))
+    for party, seen in lines.items():
+        hashes = {"", *(e.hash for e in ledgers.get(party, []))}
+        for head, at in seen if party in ledgers else []:
+            if head not in hashes:
                 raise CheckpointError(
                     f"Ledger '{party}/ledger.jsonl' was cut off: it lacks a line that the active "
-                    f"party saw in it at {entry.at}."
+                    f"party saw in it at {at}."
                 )
     return ledgers

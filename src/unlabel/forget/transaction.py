@@ -16,7 +16,7 @@ What a crash interrupts, `service.finish_interrupted` finishes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from unlabel.errors import ForgetError, WireError
 from unlabel.forget.request import Request
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import ActiveParty
+from unlabel.party.answering import without_answers
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Event
 from unlabel.train import Forgotten, RequestFacts, VersionFacts
@@ -166,8 +167,10 @@ class Transaction:
     ) -> None:
         """Make what is staged in a store the next version: the same work to keep and to drop."""
         version = self.store.staged.versions()[-1]
-        self.secrets.note_decision(request.id, audit)
-        self.store.adopt(version, source.digest(version), source)
+        # No answer of the older version is given out once this one is decided on.
+        with without_answers(self.store.home):
+            self.secrets.note_decision(request.id, audit)
+            self.store.adopt(version, source.digest(version), source)
         self.finish_commit(version)
 
     def finish_commit(self, version: int) -> None:
@@ -207,6 +210,15 @@ class Transaction:
     def _heads(self) -> dict[str, str]:
         """Return where the others' ledgers end: a line that is cut off later is missed."""
         return {party: status.ledger for party, status in self.statuses().items()}
+
+    def seen_heads(self) -> dict[str, str]:
+        """Return where the others' ledgers ended at the last decision, where that was noted.
+
+        A rollback is decided before the others note it, so after one nothing is known.
+        """
+        decided = ("commit", "rollback", "purge", "restore")
+        lines = [entry for entry in self.ledger.entries() if entry.event in decided]
+        return dict(lines[-1].note.get("heads", {})) if lines else {}
 
     def _waiting(self, request: str | None) -> RequestFacts:
         """Return the staged request, which must be the one that is named."""
@@ -287,6 +299,12 @@ class Transaction:
         also()
         self.ledger.append("purge", request, {"version": version, "heads": self._heads()})
         return version
+
+    def note_restored(self, parties: Sequence[str]) -> None:
+        """Note that parties were restored from backups, and where all ledgers end since."""
+        request = self.ledger.entries()[-1].request
+        note = {"parties": list(parties), "heads": self._heads()}
+        self.ledger.append("restore", request, note)
 
     def statuses(self) -> dict[str, PartyStatus]:
         """Ask every passive party for its status."""

@@ -290,12 +290,16 @@ def _imported(name: str, code: Path | None) -> Callable[..., Any]:
     for folder in (Path.cwd(), code):
         if folder is not None and str(folder) not in sys.path:
             sys.path.insert(0, str(folder))  # the user's own file is not an installed package
+    # No compiled copy beside the source: it would be a file of a kit that nobody has looked at.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         module = importlib.import_module(module_name)
     except Exception as error:  # the user's own code may fail in any way
         raise ModelError(
             f"Model '{name}': cannot import '{module_name}' ({why(error)})."
         ) from error
+    finally:
+        sys.dont_write_bytecode = writes
     known = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
     if function_name not in known:
         hint = f"Model '{name}': {unknown('function', function_name, known)}"

@@ -328,7 +328,7 @@ class ActiveParty:
 
     def _received(self, rows: Tensor, *, table: str, mode: Mode, step: int) -> dict[str, Tensor]:
         """Ask all parties for embeddings; return those that are what was asked for."""
-        answers = self.transport.ask(Embed(step, rows, mode, table))
+        answers = self.transport.ask(Embed(step, rows, mode, table, self.versions.base))
         received, count = {}, 2 * len(rows) if mode == "pair" else len(rows)
         for (party, answer), width in zip(answers.items(), self.widths, strict=True):
             if not isinstance(answer, Embeddings) or answer.values.shape != (count, width):

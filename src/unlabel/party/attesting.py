@@ -20,6 +20,8 @@ from unlabel.wire import Attest, Attestation, Message
 from unlabel.wire.messages import MAX_TEXT
 
 ATTESTATION = "unlabel attestation 1"
+#: Seconds by which the clocks of two parties may be apart without a word.
+CLOCKS = 60.0
 #: Hexadecimal digits of a digest or a commitment.
 DIGEST = 64
 

@@ -37,14 +37,15 @@ BASE = "base"
 class CheckpointStore:
     """The versions one party keeps.
 
-    `model` describes the party's model in words; a checkpoint of another one is refused. `mode`
-    says who may read the files: those of the active party name what was forgotten.
+    `model` describes the party's model in words; a checkpoint of another one is refused. It is None
+    where no model is built, and nothing is saved then. `mode` says who may read the files: those
+    of the active party name what was forgotten.
     """
 
     home: Path
     _: KW_ONLY
     party: str
-    model: str
+    model: str | None
     subfolder: str = "versions"
     mode: int = 0o666
 
@@ -208,7 +209,7 @@ class CheckpointStore:
         if seal != _seal(manifest) or not complete:
             raise CheckpointError(changed)
         for what, value in (("party", self.party), ("model", self.model), ("version", version)):
-            if manifest[what] != value:
+            if value is not None and manifest[what] != value:
                 raise CheckpointError(
                     f"Checkpoint '{name}' is of {what} '{manifest[what]}', not '{value}'"
                     f"{_remedy(manifest) if what == 'model' else ''}."

@@ -191,6 +191,7 @@ def begin_label_free(party: PassiveParty, message: BeginLabelFree) -> Message:
     with refusing_failures(party, "cannot be made without labels"):
         part.begin(party.name, party.bottom, party.width, rows, message.steps)
     part.received = GradientRecord()
+    party.base = -1
     party.guard.forget_norms()
     return Done(message.step)
 
@@ -219,6 +220,7 @@ def freeze(party: PassiveParty, message: Freeze) -> Message:
         require(party.bottom.is_finite(), DIVERGED, "not-finite")
         kept = {"kept_embeddings": message.kept == "yes", "begun": part.begun}
         keep_base(party.bottom, store, {"objective": part.name, **kept, **part.received.facts()})
+    party.base = -1
     digest = store.base.digest(ONLY)
     if party.ledger is not None:
         # Also where a crash came between the files and this line; a second one is not written.

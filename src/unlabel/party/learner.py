@@ -241,6 +241,25 @@ def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
     return settings.lr
 
 
+class _Uncompiled(Optimizer):
+    """An optimiser without the wrappers that import PyTorch's compiler when it is made.
+
+    The compiler is not used here, and takes a process longer to import than PyTorch itself.
+    """
+
+    add_param_group = inspect.unwrap(Optimizer.add_param_group)
+    state_dict = inspect.unwrap(Optimizer.state_dict)
+    load_state_dict = inspect.unwrap(Optimizer.load_state_dict)
+
+
+class _SGD(_Uncompiled, SGD):
+    """SGD as PyTorch has it."""
+
+
+class _Adam(_Uncompiled, Adam):
+    """Adam as PyTorch has it."""
+
+
 def make_optimiser(settings: OptimiserSettings, parameters: Iterable[Tensor]) -> Optimizer:
     """Return an optimiser over the parameters."""
     # A model without weights, such as principal components, has nothing to move.
@@ -248,7 +267,9 @@ def make_optimiser(settings: OptimiserSettings, parameters: Iterable[Tensor]) ->
     lr, decay = settings.lr, settings.weight_decay
     # Fused: all weights in one call, on a CPU as on a GPU.
     if settings.optimiser == "adam":
-        return Adam(weights, lr=lr, weight_decay=decay, fused=True)
+        return _Adam(weights, lr=lr, weight_decay=decay, fused=True)
     momentum = settings.momentum
     nesterov = settings.nesterov and momentum > 0  # without momentum they are the same
-    return SGD(weights, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=decay, fused=True)
+    return _SGD(
+        weights, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=decay, fused=True
+    )

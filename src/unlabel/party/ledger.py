@@ -19,7 +19,9 @@ from typing import Any, Literal
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256, write_atomically
 
-Event = Literal["audit", "commit", "rollback", "purge", "defer", "update", "overwrite", "freeze"]
+Event = Literal[
+    "audit", "commit", "rollback", "purge", "defer", "update", "overwrite", "freeze", "restore"
+]
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,16 @@ class Ledger:
     def append(self, event: Event, request: str, note: dict[str, Any]) -> None:
         """Add a line, unless there is one of the same event and request already.
 
-        A request may be audited many times: of these lines the newest counts.
+        A request may be audited many times: of these lines the newest counts. Parties may be
+        restored from backups many times too.
         """
         entries = self.entries()
         # After one request there may be several purges: they differ in the version they left.
         for entry in entries:
-            same = event != "audit" and (entry.event, entry.request) == (event, request)
+            same = event not in ("audit", "restore") and (entry.event, entry.request) == (
+                event,
+                request,
+            )
             if same and (event != "purge" or entry.note.get("version") == note.get("version")):
                 return
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -12,7 +12,9 @@ from torch import Tensor
 from unlabel.config import Policy
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyRefused, Refusal, RunError, WireError, refusal_of
+from unlabel.events import note
 from unlabel.party.bottom import Bottom
+from unlabel.party.budget import Budget
 from unlabel.party.checkpoint import CheckpointStore
 from unlabel.party.ledger import Ledger
 from unlabel.party.policy import Guard
@@ -28,6 +30,14 @@ log = logging.getLogger("unlabel.party")
 
 #: What a party answers while it does not know yet which of its rows the others have too.
 UNALIGNED = ("Describe", "Match", "Offer", "Common", "Status", "Attest")
+#: What is noted with a version of a bottom that is being made without labels, and with no other.
+RECEIVED = "gradients"
+#: What changes a party's state beyond a step of training: each leaves a line in the log.
+NOTED = (
+    *("Prepare", "Save", "Restore", "RetainVersions", "BeginLabelFree", "Freeze"),
+    *("BeginRequest", "TransformWeights", "Stage", "Commit", "Rollback", "Purge"),
+    *("Match", "Common", "Attest", "AttestBase"),
+)
 FAILED = "it failed to answer, and its own log says why."
 
 
@@ -63,6 +73,11 @@ class PassiveParty:
     The policy decides which requests it answers, the handler registered for a kind of message how,
     and its filters what finally goes out. With `people` it serves no rows before they are aligned.
     With `label_free` its bottom is made without labels first.
+
+    agreed_steps   most steps of a training over so many rows, where that was agreed
+    steps_left     of the training that was announced
+    first_version  number of the first version; above 0 only where another run is replaced
+    base           the version that its weights stem from, -1 before one was saved or returned to
     """
 
     def __init__(
@@ -80,6 +95,7 @@ class PassiveParty:
         people: Aligning | None = None,
         agreement: str = "",
         label_free: LabelFreePart | None = None,
+        agreed_steps: Callable[[int], int] | None = None,
     ) -> None:
         self.name = name
         self.bottom = bottom
@@ -92,7 +108,13 @@ class PassiveParty:
         self.people = people
         self.agreement = agreement
         self.label_free = label_free
+        self.agreed_steps = agreed_steps
+        self.steps_left: int | None = None
+        home = store.home if store is not None else None
+        self.budget = Budget(self.guard.policy, home)
         self.ledger = Ledger(store.home) if store is not None else None
+        self.first_version = 0
+        self.base = -1
         self.sent_embeddings: SentEmbeddings | None = None
         self.open_request: OpenRequest | None = None
 
@@ -107,6 +129,24 @@ class PassiveParty:
             raise PartyRefused("it has no folder to keep versions in.", "wrong-request")
         return self.store
 
+    def newest_version(self) -> int:
+        """Return the number of the newest version, one below the first where there is none.
+
+        Those of the making of a bottom that is kept for good since do not count: training with
+        labels begins anew.
+        """
+        store = self.required_store()
+        for version in reversed(store.versions()):
+            if not self.bottom.is_frozen or RECEIVED not in store.facts(version):
+                return version
+        return self.lowest_version - 1
+
+    @property
+    def lowest_version(self) -> int:
+        """The first version's number; those of bottoms made without labels begin with 1."""
+        is_made_now = self.label_free is not None and not self.bottom.is_frozen
+        return 1 if is_made_now else self.first_version
+
     def flush_transcript(self) -> None:
         """Write the transcript to its file: a request may be far smaller than a block of it."""
         if self.transcript is not None:
@@ -118,6 +158,7 @@ class PassiveParty:
             message = decode(data, self.limits)
         except WireError as error:
             log.warning("%s refused %d bytes: %s", self.name, len(data), error)
+            note("refused", self.name, code=refusal_of(error), bytes=len(data))
             return encode(Refused(0, str(error), refusal_of(error)))
         return encode(self.handle(message))
 
@@ -149,6 +190,10 @@ class PassiveParty:
             if handler is None:
                 raise PartyRefused(f"'{kind_of(message)}' is not a request.", "unknown-message")
             answer = handler(self, message)
+            if kind_of(message) in NOTED:
+                version = getattr(message, "version", None)
+                details = {} if version is None else {"version": version}
+                note("served", self.name, kind=kind_of(message), **details)
         except (PartyRefused, CheckpointError, RunError) as error:
             answer = self._refuse(message, _reason(error), refusal_of(error))
         answer = self.filters(answer, ACTIVE)
@@ -158,6 +203,7 @@ class PassiveParty:
 
     def _refuse(self, message: Message, reason: str, code: Refusal) -> Refused:
         log.warning("%s refused %s: %s", self.name, kind_of(message), reason)
+        note("refused", self.name, kind=kind_of(message), code=code)
         step = getattr(message, "step", 0)
         return Refused(step if type(step) is int and step >= 0 else 0, reason[:MAX_TEXT], code)
 

@@ -12,9 +12,10 @@ from torch import Tensor
 from unlabel._version import __version__
 from unlabel.errors import CheckpointError, PartyRefused, why
 from unlabel.party.bottom import SYNTHETIC
-from unlabel.party.passive import PassiveParty, SentEmbeddings
+from unlabel.party.passive import RECEIVED, PassiveParty, SentEmbeddings
 from unlabel.party.policy import DIVERGED, END_FIRST, require
 from unlabel.party.protocols import handles
+from unlabel.party.purged import decided_version, expect_purged, purged_version
 from unlabel.wire import (
     AccumulateFisher,
     Describe,
@@ -33,17 +34,24 @@ from unlabel.wire import (
 
 log = logging.getLogger("unlabel.party")
 
-#: What is noted with a version of a bottom that is being made without labels, and with no other.
-RECEIVED = "gradients"
 #: Tables whose rows may move the weights.
 TRAINABLE = ("main", "public", SYNTHETIC)
+RETURN = "have all return to one version first (`unlabel recover`)."
+AHEAD = "does not follow it; run `unlabel recover` to see where the parties stand."
 #: How embeddings are asked of a bottom that never sees a label: no other way leaves a trace in it.
 BLIND_MODES = ("predict", "view", "pair")
 
 
 @handles(Describe)
 def describe(party: PassiveParty, message: Describe) -> Message:
-    """Tell the number of rows, the width of the embeddings, the versions and what was agreed."""
+    """Tell the number of rows, the width of the embeddings, the versions and what was agreed.
+
+    Where its files do not fit its ledger, or that lacks a line, a backup was restored.
+    """
+    entries = party.ledger.entries() if party.ledger is not None else []
+    if party.store is not None and party.ledger is not None:
+        expect_purged(party.store, party.ledger)
+    knows = not message.ledger or message.ledger in {entry.hash for entry in entries}
     return Description(
         step=message.step,
         rows=0 if party.is_unaligned else len(party.bottom.tables["main"]),
@@ -53,6 +61,9 @@ def describe(party: PassiveParty, message: Describe) -> Message:
         software=f"unlabel {__version__}",
         agreement=party.agreement,
         aligned=party.people.digest if party.people is not None else "",
+        knows="yes" if knows else "no",
+        decided=decided_version(entries),
+        purged=purged_version(entries),
     )
 
 
@@ -61,6 +72,11 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
     """Fit the scaling of the party's own features on the training rows."""
     require(message.steps >= 0, "a training cannot have fewer than 0 steps.")
     rows = party.guard.check_rows(message, len(party.bottom.tables["main"]))
+    if party.agreed_steps is not None and party.open_request is None:
+        most = party.agreed_steps(len(rows))
+        agreed = f"it agreed to {most} steps over {len(rows)} rows at most, not {message.steps}."
+        require(message.steps <= most, agreed, "policy")
+        party.steps_left = message.steps
     party.guard.flush_checks()
     party.bottom.prepare(rows, message.steps)
     party.guard.forget_norms()
@@ -71,6 +87,8 @@ def prepare(party: PassiveParty, message: Prepare) -> Message:
 def embed(party: PassiveParty, message: Embed) -> Message:
     """Send embeddings; in training, keep their graph until their gradients come."""
     step, mode, table = message.step, message.mode, message.table
+    other = f"its weights stem from version {_named(party.base)}, not {message.version}; {RETURN}"
+    require(message.version in (-1, party.base), other, "checkpoint")
     available = party.bottom.count(table)
     require(available, f"it has no table {table[:40]!r}.")
     can_train = mode == "predict" or table in TRAINABLE
@@ -84,6 +102,7 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     can_move = mode != "inputs" or table == SYNTHETIC
     require(can_move, f"gradients move the inputs of its table '{SYNTHETIC}' and of no other.")
     rows = party.guard.check_rows(message, available)
+    party.budget.spend("rows", rows.numel())
     with refusing_failures(party, "fails on these rows"):
         embeddings = party.bottom.embed(rows, table=table, mode=mode, step=step)
     party.guard.check_embeddings(embeddings.detach())
@@ -120,7 +139,13 @@ def take_gradients(
         raise PartyRefused(
             f"it has sent no embeddings to train on in step {message.step}.", "wrong-request"
         )
+    announced = party.steps_left if party.open_request is None else None
+    done = "the training that was announced has taken all of its steps; announce another."
+    require(announced is None or announced > 0 or party.bottom.is_label_free, done)
     values = party.guard.check_gradients(message, sent.embeddings)
+    party.budget.spend("steps", 1)
+    if announced is not None:
+        party.steps_left = announced - 1
     party.sent_embeddings = None
     return sent, values
 
@@ -139,11 +164,19 @@ def refusing_failures(party: PassiveParty, failure: str) -> Iterator[None]:
 
 @handles(Save)
 def save(party: PassiveParty, message: Save) -> Message:
-    """Keep the present state, unless a breach of the policy or a divergence went into it."""
+    """Keep the present state, unless a breach of the policy or a divergence went into it.
+
+    Versions move by one: a number far ahead could never be followed by the label holder's own, and
+    an older version is what all return to. The newest may be kept again, where the label holder
+    was interrupted before it noted it.
+    """
     party.guard.flush_checks()
     store = party.required_store()
     versions, staged = store.versions(), store.staged.versions()
-    require(message.version >= 0, "versions are counted from 0.")
+    newest = party.newest_version()
+    follows = message.version in (newest, newest + 1) and message.version >= party.lowest_version
+    follows |= newest < 0 and message.version == 1  # the first is 0 or 1
+    require(follows, f"its newest version is {_named(newest)}, and {message.version} {AHEAD}")
     # Its state would be half-done work, and the memory of another optimiser.
     require(party.open_request is None, f"a request is open; {END_FIRST}", "request-open")
     most = party.guard.policy.max_versions
@@ -156,8 +189,14 @@ def save(party: PassiveParty, message: Save) -> Message:
     require(party.bottom.is_finite(), DIVERGED, "not-finite")
     facts = {"features": party.bottom.features_digest(), **_received(party)}
     digest = store.save(message.version, state, facts)
+    party.base = message.version
     party.flush_transcript()
     return Saved(message.step, digest)
+
+
+def _named(version: int) -> str:
+    """Return the number of a version as people count it: below 0 there is none."""
+    return str(version) if version >= 0 else "none"
 
 
 def _received(party: PassiveParty) -> dict[str, Any]:
@@ -191,6 +230,7 @@ def restore(party: PassiveParty, message: Restore) -> Message:
         log.warning("%s returned to a version after a breach: %s", party.name, breach)
     party.guard.reset()
     party.sent_embeddings = party.open_request = None
+    party.base = version
     return Done(message.step)
 
 

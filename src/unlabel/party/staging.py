@@ -52,6 +52,8 @@ def begin_request(party: PassiveParty, message: BeginRequest) -> Message:
         raise PartyRefused(str(error), refusal_of(error)) from error
     fits = 0 <= message.reinitialise <= 1 and message.steps >= 0
     require(fits, "it reinitialises a share from 0 to 1 of its weights, over 0 or more steps.")
+    if party.open_request is None or party.open_request.request != message.request:
+        party.budget.spend("requests", 1)
     if party.open_request is not None and party.open_request.request != message.request:
         _return(party)  # an earlier request that was given up without a message
     if party.open_request is None:
@@ -78,11 +80,12 @@ def stage(party: PassiveParty, message: Stage) -> Message:
     require(lines < policy.max_lines, full, "policy")
     note = _read_note(message.note)
     versions = store.versions()
-    newest = max(versions, default=0)
+    newest = max(versions, default=max(0, party.first_version - 1))
     require(
-        message.version > newest,
-        f"a request is staged as a version newer than all others, and it has version {newest} "
-        f"already; where a training was interrupted, finish it first (unlabel train --resume).",
+        message.version == newest + 1,
+        f"a request is staged as the version that follows its newest, which is {newest}, and not "
+        f"as {message.version}; where a training was interrupted, finish it first (unlabel train "
+        f"--resume), else run `unlabel recover` to see where the parties stand.",
     )
     most = policy.max_versions
     require(len(versions) < most, f"it keeps {most} versions at most; purge first.", "policy")

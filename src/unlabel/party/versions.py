@@ -6,7 +6,7 @@ of what each of them wrote: no party can return to another version than the one 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor
@@ -39,11 +39,13 @@ class Versions:
 
     active  the party whose models these are; the others are reached through its transport
     kept    where the active party keeps its own part, None where nothing is to be kept
+    base    the version that all parties' weights stem from, -1 where that is not known
     """
 
     def __init__(self, active: ActiveParty, kept: CheckpointStore | None) -> None:
         self._active = active
         self.kept = kept
+        self.base = -1
 
     @property
     def store(self) -> CheckpointStore:
@@ -61,6 +63,7 @@ class Versions:
         """Keep the state of all parties as one version, and drop the others but `also`."""
         active, store = self._active, self.store
         active.monitor.flush_checks()
+        self.base = -1  # where one party alone saves, which is known of none
         answers = active.transport.ask(Save(0, version))
         digests = {p: answer.digest for p, answer in answers.items() if isinstance(answer, Saved)}
         if digests.keys() != answers.keys():
@@ -69,6 +72,7 @@ class Versions:
         noted = {**facts, **features, **active.monitor.facts(), "parties": digests}
         states = {half: learner.state() for half, learner in active.learners().items()}
         store.save(version, _joined(states), noted)
+        self.base = version
         self.retain((version, *also))
 
     def restore(self, version: int) -> dict[str, Any]:
@@ -86,8 +90,10 @@ class Versions:
                 f"Version {version} was saved with the parties {sorted(digests)}, "
                 f"not with {sorted(active.parties)}."
             )
+        self.base = -1
         store.restore(version, self._load)
         active.transport.tell({p: Restore(0, version, digests[p]) for p in active.parties})
+        self.base = version
         active.monitor.restore(facts)
         return facts
 
@@ -118,9 +124,13 @@ class Versions:
     def common(self) -> tuple[int, ...]:
         """Return the versions that every party has, oldest first."""
         common = set(self.store.versions())
-        for description in describe(self._active.transport).values():
+        for description in self.describe().values():
             common &= set(description.versions)
         return tuple(sorted(common))
+
+    def describe(self, known: Mapping[str, str] | None = None) -> dict[str, Description]:
+        """Ask all parties what they have to offer; see `describe`."""
+        return describe(self._active.transport, known)
 
     def expect_newest(self, versions: Sequence[int]) -> None:
         """Raise where a party lost the newest version: the active party wrote it last."""
@@ -160,9 +170,15 @@ def _joined(states: Snapshot) -> dict[str, Tensor]:
     return {f"{half}/{name}": t for half, state in states.items() for name, t in state.items()}
 
 
-def describe(transport: Transport) -> dict[str, Description]:
-    """Ask all parties behind a transport what they have to offer."""
-    answers = transport.ask(Describe(0))
+def describe(
+    transport: Transport, known: Mapping[str, str] | None = None
+) -> dict[str, Description]:
+    """Ask all parties behind a transport what they have to offer.
+
+    known  the last line of each one's ledger that was seen, by its hash
+    """
+    heads = known or {}
+    answers = transport.tell({p: Describe(0, heads.get(p, "")) for p in transport.parties})
     for party, answer in answers.items():
         if not isinstance(answer, Description):
             raise WireError(f"Party '{party}' did not describe itself.")

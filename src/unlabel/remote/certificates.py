@@ -7,14 +7,17 @@ every connection show theirs (mutual TLS). Names in a certificate are read by th
     organisation       the party
     unstructured name  the user's role, where there is one
 
-A passive party's certificate is good for calling only, so that it cannot pose as the server.
+A passive party's certificate is good for calling only, so that it cannot pose as the server. One
+that is no longer to be taken stands in a list (`revocation.py`), which the authority signs too.
 """
 
 from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from cryptography import x509
@@ -86,27 +89,46 @@ class Authority:
                 f"The authority's own certificate ended on "
                 f"{moment(self.certificate.not_valid_after_utc)}; set the federation up anew."
             )
-        names = [
-            x509.NameAttribute(NameOID.COMMON_NAME, identity.name),
-            x509.NameAttribute(NameOID.ORGANIZATION_NAME, identity.organisation),
-        ]
-        if identity.role is not None:
-            names.append(x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, identity.role))
         uses = [ExtendedKeyUsageOID.CLIENT_AUTH]
         if identity.host is not None:
             uses.append(ExtendedKeyUsageOID.SERVER_AUTH)
         issuer = self.certificate.subject
         return (
-            _begin(x509.Name(names), issuer, public, self.key, start, min(days, left))
+            _begin(subject(identity), issuer, public, self.key, start, min(days, left))
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
             .add_extension(
-                x509.SubjectAlternativeName([_alternative(identity.host or identity.name)]),
+                x509.SubjectAlternativeName([alternative(identity.host or identity.name)]),
                 critical=False,
             )
             .sign(self.key, hashes.SHA256())
         )
+
+    def revoke(
+        self, serials: Iterable[int], number: int, now: datetime.datetime | None = None
+    ) -> x509.CertificateRevocationList:
+        """Return the list of all certificates that are no longer to be taken.
+
+        number  of the list; each later one has a higher
+        """
+        moment_now = now or datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateRevocationListBuilder()
+            .issuer_name(self.certificate.subject)
+            .last_update(_start(moment_now))
+            # A list holds until there is a newer one: parties go on refusing what it names.
+            .next_update(self.certificate.not_valid_after_utc)
+            .add_extension(x509.CRLNumber(number), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self.key.public_key()),
+                critical=False,
+            )
+        )
+        for serial in serials:
+            revoked = x509.RevokedCertificateBuilder().serial_number(serial)
+            builder = builder.add_revoked_certificate(revoked.revocation_date(moment_now).build())
+        return builder.sign(self.key, hashes.SHA256())
 
 
 def make_key() -> rsa.RSAPrivateKey:
@@ -129,9 +151,14 @@ def certificate_bytes(certificate: x509.Certificate) -> bytes:
 
 
 def read_certificate(path: Path) -> x509.Certificate:
-    """Read one certificate."""
+    """Read one certificate, the first where a file holds several."""
+    return read_chain(path)[0]
+
+
+def read_chain(path: Path) -> list[x509.Certificate]:
+    """Read a certificate, and those between it and the authority's where there are any."""
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
         raise RunError(
             f"Certificate '{path}' cannot be read ({error.strerror}); ask whoever set the "
@@ -167,10 +194,29 @@ def check_certificate(
     path: Path, key: Path, root: Path, identity: Identity, now: datetime.datetime | None = None
 ) -> x509.Certificate:
     """Return a certificate that is good now, of the authority `root`, for `identity` and `key`."""
-    certificate, authority = read_certificate(path), read_certificate(root)
+    certificate = check_chain(path, root, identity, now)
+    if read_key(key).public_key() != certificate.public_key():
+        raise RunError(
+            f"Key '{key.name}' and certificate '{path}' do not belong together; put both files of "
+            f"one renewal in place.",
+            code="wrong-key",
+        )
+    return certificate
+
+
+def check_chain(
+    path: Path, root: Path, identity: Identity, now: datetime.datetime | None = None
+) -> x509.Certificate:
+    """Return a certificate that is good now, of the authority `root`, for `identity`."""
+    chain, authority = read_chain(path), read_certificate(root)
+    certificate = chain[0]
     moment_now = now or datetime.datetime.now(datetime.UTC)
+    issuers = [each for each in chain[1:] if each != authority] + [authority]
     try:
-        certificate.verify_directly_issued_by(authority)
+        for issued, issuer in pairwise([certificate, *issuers]):
+            issued.verify_directly_issued_by(issuer)
+            if not may_certify(issuer):
+                raise ValueError("it may not sign certificates")
     except (InvalidSignature, ValueError, TypeError) as error:
         raise RunError(
             f"Certificate '{path}' was not signed by the authority of this federation ({root.name})"
@@ -184,33 +230,56 @@ def check_certificate(
             f"'{identity.name}' of '{identity.organisation}'; use its own.",
             code="other-party",
         )
-    if moment_now < certificate.not_valid_before_utc:
+    starts = max(each.not_valid_before_utc for each in (certificate, *issuers))
+    if moment_now < starts:
         raise RunError(
-            f"Certificate '{path}' is valid from {moment(certificate.not_valid_before_utc)}, but "
-            f"this machine's clock says {moment(moment_now)}; set the clock.",
+            f"Certificate '{path}' is valid from {moment(starts)}, but this machine's clock says "
+            f"{moment(moment_now)}; set the clock.",
             code="not-valid-now",
         )
-    ends = min(certificate.not_valid_after_utc, authority.not_valid_after_utc)
+    ends = min(each.not_valid_after_utc for each in (certificate, *issuers))
     if moment_now > ends:
         raise RunError(
             f"Certificate '{path}' ended on {moment(ends)} and this machine's clock says "
             f"{moment(moment_now)}; have it renewed (`unlabel federation renew`) or set the clock.",
             code="not-valid-now",
         )
-    if read_key(key).public_key() != certificate.public_key():
-        raise RunError(
-            f"Key '{key.name}' and certificate '{path}' do not belong together; put both files of "
-            f"one renewal in place.",
-            code="wrong-key",
-        )
     return certificate
 
 
-def owner_of(subject: x509.Name) -> tuple[str, str]:
+def subject(identity: Identity) -> x509.Name:
+    """Return for whom a certificate is made out, as it names them."""
+    names = [
+        x509.NameAttribute(NameOID.COMMON_NAME, identity.name),
+        x509.NameAttribute(NameOID.ORGANIZATION_NAME, identity.organisation),
+    ]
+    if identity.role is not None:
+        names.append(x509.NameAttribute(NameOID.UNSTRUCTURED_NAME, identity.role))
+    return x509.Name(names)
+
+
+def request_for(identity: Identity) -> x509.CertificateSigningRequestBuilder:
+    """Return what asks for a certificate; whoever signs it as it stands names the right one."""
+    names = x509.SubjectAlternativeName([alternative(identity.host or identity.name)])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject(identity))
+    return request.add_extension(names, critical=False)
+
+
+def owner_of(name: x509.Name) -> tuple[str, str]:
     """Return the common name and the organisation of a subject, "" for one that is missing."""
-    name = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    organisation = subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
-    return str(name[0].value) if name else "", str(organisation[0].value) if organisation else ""
+    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
+    organisation = name.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(common[0].value) if common else "", str(
+        organisation[0].value if organisation else ""
+    )
+
+
+def may_certify(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate is one of an authority."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
 
 
 def moment(when: datetime.datetime) -> str:
@@ -263,7 +332,8 @@ def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _alternative(host: str) -> x509.GeneralName:
+def alternative(host: str) -> x509.GeneralName:
+    """Return a host as certificates name it beside their common name."""
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:

@@ -1,11 +1,11 @@
 """A federation between organisations, seen from its active party.
 
 It trains, forgets, audits and commits by the same code as one in a single process; only the way to
-the parties differs, and it can break. Then another job is started, all parties return to the last
+the parties differs, and it can break. Then another session is begun, all parties return to the last
 version they share, and the verb is repeated from there.
 
 A blind run that is trained needs nobody but for people who are new: it is opened from what the
-label holder keeps, whether its engine runs or not, and a job is started only when there is need.
+label holder keeps, whether its hub runs or not, and a session is begun only when there is need.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from unlabel.forget.service import finish_interrupted
 from unlabel.party import ActiveParty, describe, own_randomness
 from unlabel.progress import Watch, watch_nothing
 from unlabel.remote import imputation
+from unlabel.remote.client import Notify, PartyClient, client_of, longer_calls
 from unlabel.remote.greeting import expect_alike, greet
 from unlabel.remote.imputation import Imputations, ImputingTransport
-from unlabel.remote.job_client import JobClient, Notify, longer_calls
+from unlabel.remote.json_log import logging_to
 from unlabel.remote.kept_run import KeptRun, kept_by, read_rows
 from unlabel.remote.kit import Kit
 from unlabel.remote.lazy import LazyTransport
-from unlabel.remote.party_home import keep_unsettled, logging_to
+from unlabel.remote.party_home import keep_unsettled
 from unlabel.remote.predicting import new_table, predict_new
+from unlabel.remote.turns import command_turn
 from unlabel.runfolder import write_config
 from unlabel.train import Holdings
 from unlabel.train.assembly import build_active
@@ -62,12 +64,12 @@ TRIES = 10
 
 
 class RemoteFederation(Federation):
-    """A federation that is reached through an engine, and that survives its failures.
+    """A federation whose other parties are reached over a network, and that survives its failures.
 
     kit         of the active party
-    job_client  starts jobs; its `notify` is given what is waited for
+    client      begins sessions; its `notify` is given what is waited for
     alignment   the rows that all parties share
-    lazy        the way to the parties where a job is started only when there is need
+    lazy        the way to the parties where a session is begun only when there is need
     watch       is given how far a matching of ids has come
     losses      when each loss of a party was noticed, by a clock that only runs forward
     recoveries  seconds that each return to the last common version took
@@ -81,7 +83,7 @@ class RemoteFederation(Federation):
         holdings: Holdings,
         active: ActiveParty,
         kit: Kit,
-        job_client: JobClient,
+        client: PartyClient,
         alignment: Alignment,
         watch: Watch,
         lazy: LazyTransport | None = None,
@@ -91,7 +93,7 @@ class RemoteFederation(Federation):
         if lazy is not None:
             lazy.greet = lambda: greet(self)
         self.kit = kit
-        self.job_client = job_client
+        self.client = client
         self.alignment = alignment
         self.watch = watch
         self.losses: list[float] = []
@@ -115,27 +117,27 @@ class RemoteFederation(Federation):
             self.is_recovering = False
 
     def _recover(self, lost: PartyLost) -> None:
-        """Start another job, finish what was decided, and take all to the last version."""
+        """Begin another session, finish what was decided, and take all to the last version."""
         if self.lazy is not None and lost is self.lazy.failure:
             raise lost  # it was waited for long enough
         started = time.monotonic()
         self.losses.append(started)
-        self.job_client.notify(
-            f"{lost} Starting another job from the last version all parties have."
+        self.client.notify(
+            f"{lost} Beginning another session from the last version all parties have."
         )
         log.warning("%s", lost)
-        self.job_client.connect(lost.parties)  # raises where somebody stays away
-        _repeated(self._return, lambda loss: self.job_client.connect(loss.parties))
+        self.client.connect(lost.parties)  # raises where somebody stays away
+        _repeated(self._return, lambda loss: self.client.connect(loss.parties))
         self.recoveries.append(time.monotonic() - started)
 
     def reach(self) -> None:
-        """Start a job, where none was needed so far."""
+        """Begin a session, where none was needed so far."""
         if self.lazy is not None:
             self.lazy.connect()
 
     def _return(self) -> None:
         greet(self)
-        if self.job_client.absent and not self.is_blind:  # which only a prediction allows
+        if self.client.absent and not self.is_blind:  # which only a prediction allows
             imputation.expect_fit(self)
         else:
             finish_interrupted(Transaction(self.active))
@@ -150,21 +152,24 @@ class RemoteFederation(Federation):
         if data is not None:
             raise SettingsError("A federation has tables; give --table active=FILE, not `data`.")
         self._expect_trained()
-        new = new_table(self.config, tables) if tables else None
-        predictions = self._predict_own(part) if new is None else predict_new(self, new, self.watch)
-        return replace(predictions, without=self.job_client.absent)
+        predictions = self.predict_tables(tables) if tables else self._predict_own(part)
+        return replace(predictions, without=self.client.absent)
+
+    def predict_tables(self, tables: Mapping[str, Any]) -> Predictions:
+        """Predict new people by the models as they are loaded."""
+        return predict_new(self, new_table(self.config, tables), self.watch)
 
     def close(self) -> None:
-        """End the job, and leave the kit to the next command."""
+        """End the session, and leave the kit to the next command."""
         if not self._is_open:
             return
         try:
+            (self.active.carrier or self.active).transport.flush()
             # The mean embeddings that answer for a party that is down, where all agreed to it.
-            goes_on = self.kit.agreement.predict.missing == "without"
-            if not imputation.drop_old(self) and goes_on:
+            if not imputation.drop_old(self) and self.kit.agreement.predict.missing == "without":
                 imputation.refresh(self)
         finally:
-            self._release()
+            self.release()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         # After a refusal the parties see the same as after success: a refused request is hidden.
@@ -172,9 +177,10 @@ class RemoteFederation(Federation):
         if error is None or refused:
             self.close()
         else:
-            self._release()
+            self.release()
 
-    def _release(self) -> None:
+    def release(self) -> None:
+        """End the session as it stands, and leave the kit to the next command."""
         self._is_open = False
         self.resources.close()
 
@@ -187,8 +193,9 @@ def connect(
     fewer: bool = False,
     notify: Notify = log.info,
     watch: Watch = watch_nothing,
+    waits: bool = True,
 ) -> RemoteFederation:
-    """Connect to a federation from the kit of its active party; see `Federation.connect`."""
+    """Connect from the active party's kit; see `Federation.connect`. `waits`: for its turn."""
     kit = Kit.open(folder)
     kit.expect_active()
     config = kit.run_config(table_of(kit))
@@ -196,21 +203,17 @@ def connect(
     if kept is None:
         kit.expect_running()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(kit.lock("command"))
-        stack.enter_context(logging_to(kit.logs / "commands.log"))
-        goes_on = fewer and kit.agreement.predict.missing == "without"
+        stack.enter_context(command_turn(kit, waits=waits))
+        stack.enter_context(logging_to(kit.logs / "commands.log", "json", kit.name))
         means = None
-        if goes_on:
+        if fewer and kit.agreement.predict.missing == "without":
             means = imputation.read(kit.home, kit.digest) if kept is None else kept.means()
-        passive, timeout, without = kit.agreement.passive, kit.agreement.timeout, means is not None
-        job_client = JobClient(
-            kit.admin, kit.links, passive, timeout=timeout, notify=notify, fewer=without
-        )
-        stack.callback(job_client.close)
+        client = client_of(kit, notify, watch, fewer=means is not None, waits=waits)
+        stack.callback(client.close)
         if kept is None:
-            federation = open_federation(kit, config, job_client, watch, means)
+            federation = open_federation(kit, config, client, watch, means)
         else:
-            federation = open_kept(kept, job_client, watch, means)
+            federation = open_kept(kept, client, watch, means)
         imputation.expect_fit(federation)
         federation.with_recovery(
             lambda: federation.load_latest(resume=resume, recovering=recovering)
@@ -221,7 +224,7 @@ def connect(
 
 
 def open_kept(
-    kept: KeptRun, job_client: JobClient, watch: Watch, means: Imputations | None = None
+    kept: KeptRun, client: PartyClient, watch: Watch, means: Imputations | None = None
 ) -> RemoteFederation:
     """Build the active party of a run that needs nobody; who is needed later is called then.
 
@@ -230,16 +233,16 @@ def open_kept(
 
     def start() -> None:
         kept.kit.expect_running()
-        job_client.connect()
+        client.connect()
 
-    inner: Transport = job_client.transport
+    inner: Transport = client.pipelined
     if means is not None:
-        inner = ImputingTransport(inner, means, lambda: job_client.absent)
+        inner = ImputingTransport(inner, means, lambda: client.absent)
     lazy = LazyTransport(inner, start)
     known = [kept.base.widths[party] for party in lazy.parties]
     return _built(
         *(kept.kit, kept.config, kept.rows, kept.alignment, kept.record),
-        *(lazy, job_client, watch),
+        *(lazy, client, watch),
         known=known,
     )
 
@@ -247,7 +250,7 @@ def open_kept(
 def open_federation(
     kit: Kit,
     config: RunConfig,
-    job_client: JobClient,
+    client: PartyClient,
     watch: Watch,
     means: Imputations | None = None,
 ) -> RemoteFederation:
@@ -257,31 +260,31 @@ def open_federation(
     """
 
     def retry(lost: PartyLost) -> None:
-        job_client.notify(f"{lost} Trying again.")
-        job_client.connect()
+        client.notify(f"{lost} Trying again.")
+        client.connect()
 
     def assemble() -> RemoteFederation:
-        transport: Transport = job_client.transport
+        transport: Transport = client.pipelined
         if means is not None:
-            transport = ImputingTransport(transport, means, lambda: job_client.absent)
+            transport = ImputingTransport(transport, means, lambda: client.absent)
         expect_alike(describe(transport), kit.digest)
-        return _assembled(kit, config, transport, job_client, watch)
+        return _assembled(kit, config, transport, client, watch)
 
-    job_client.connect()  # raises where somebody stays away
+    client.connect()  # raises where somebody stays away
     return _repeated(assemble, retry)
 
 
 def _assembled(
-    kit: Kit, config: RunConfig, transport: Transport, job_client: JobClient, watch: Watch
+    kit: Kit, config: RunConfig, transport: Transport, client: PartyClient, watch: Watch
 ) -> RemoteFederation:
     assert config.active is not None
     rows = read_rows(kit, config)
-    with longer_calls(job_client.transport):
+    with longer_calls(client.transport):
         alignment = align(
             transport, rows.ids, config.align, folder=kit.home, watch=watch, column=config.active.id
         )
     record = LabelRecord.read(kit.home)
-    return _built(kit, config, rows, alignment, record, transport, job_client, watch)
+    return _built(kit, config, rows, alignment, record, transport, client, watch)
 
 
 def _built(
@@ -291,7 +294,7 @@ def _built(
     alignment: Alignment,
     record: LabelRecord | None,
     transport: Transport,
-    job_client: JobClient,
+    client: PartyClient,
     watch: Watch,
     known: Sequence[int] = (),
 ) -> RemoteFederation:
@@ -316,7 +319,7 @@ def _built(
     if kept is None or kept.trust != config.trust:
         write_config(kit.run, holdings.config if kept is None else replace(kept, trust=trust))
     lazy = transport if isinstance(transport, LazyTransport) else None
-    return RemoteFederation(holdings, active, kit, job_client, alignment, watch, lazy)
+    return RemoteFederation(holdings, active, kit, client, alignment, watch, lazy)
 
 
 def _repeated(act: Callable[[], T], after: Callable[[PartyLost], None]) -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,11 @@ from unlabel.config.loader import plain_settings
 from unlabel.errors import RunError
 from unlabel.models.registry import top_of
 from unlabel.party.objective import OBJECTIVES
+from unlabel.remote import revocation
+from unlabel.remote.cautions import cautions
 from unlabel.remote.certificates import moment, owner_of, read_certificate
 from unlabel.remote.kit import Kit
-from unlabel.remote.rules import AUTHORIZATION, RESOURCES
+from unlabel.remote.rules import ALLOWED, permissions
 from unlabel.signing import KEY as SIGNING_KEY
 from unlabel.signing import Signer, fingerprint
 from unlabel.train.assembly import blind_policy
@@ -46,8 +47,12 @@ def describe_kit(folder: str | Path) -> dict[str, Any]:
         "certificates": _certificates(kit),
         "signing_key": Signer(signer).public if is_signer else None,
         "fingerprints": {party: fingerprint(key) for party, key in agreed.trust.items()},
+        "revoked": revocation.numbers(kit),
+        "authority": kit.agreement.authority and fingerprint(kit.agreement.authority),
+        "started": kit.state.exists(),
+        "cautions": cautions(kit),
         "policy": None if kit.is_active else plain_settings(_policy(kit, role)),
-        "rules": _rules(kit.engine / "local"),
+        "rules": _rules(kit),
         "problem": problem,
         "kit": str(kit.folder),
     }
@@ -96,39 +101,33 @@ def _policy(kit: Kit, role: dict[str, Any]) -> Policy:
 def _certificates(kit: Kit) -> dict[str, dict[str, str]]:
     """Return of whom each certificate is, and from when until when it holds."""
     dates = {}
-    for folder, base, owner in kit.certificates():
-        path = folder / f"{base}.crt"
-        if path.is_file():
-            certificate = read_certificate(path)
-            dates[owner.name] = {
+    for each in kit.credentials():
+        if each.certificate.is_file():
+            certificate = read_certificate(each.certificate)
+            dates[each.owner.name] = {
                 "of": owner_of(certificate.subject)[1],
                 "from": moment(certificate.not_valid_before_utc),
                 "until": moment(certificate.not_valid_after_utc),
+                "serial": f"{certificate.serial_number:x}",
             }
     return dates
 
 
-def _rules(local: Path) -> dict[str, str]:
-    """Return, for people to read, what a kit's files allow the engine."""
-    try:
-        granted = json.loads((local / AUTHORIZATION).read_bytes())["permissions"]
-        content = json.loads((local / RESOURCES).read_bytes())
-        rights = {
-            right: ", ".join(sorted({str(rules[right]) for rules in granted.values()}))
-            for right in ("byoc", "shell_commands", "operate")
-        }
-        classes, mode = content["class_allow_list"], content["class_list_enforcement_mode"]
-        streams = bool(content.get("allow_log_streaming", True))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(
-            f"The engine's rules in '{local}' cannot be read; take them from the kit as it was "
-            f"handed out."
-        ) from error
+def _rules(kit: Kit) -> dict[str, str]:
+    """Return, for people to read, what the engine will be allowed here; nothing if none carries."""
+    if kit.agreement.server.carrier != "flare":
+        return {}
+    role = "server" if kit.is_active else "client"
+    granted = permissions(role)["permissions"]
+    rights = {
+        right: ", ".join(sorted({str(rules[right]) for rules in granted.values()}))
+        for right in ("byoc", "shell_commands", "operate")
+    }
     return {
         "who may start jobs": ", ".join(granted),
         "code in jobs": rights["byoc"],
         "shell commands": rights["shell_commands"],
         "control from afar": rights["operate"],
-        "classes": f"{', '.join(classes)} ({mode})",
-        "logs sent away": "yes" if streams else "no",
+        "classes": f"{', '.join(ALLOWED[role])} (enforce)",
+        "logs sent away": "no",
     }

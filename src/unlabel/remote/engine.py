@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import importlib.util
-import json
 import logging
 import os
 import shutil
@@ -26,6 +24,7 @@ from pathlib import Path
 
 from unlabel.errors import RunError
 from unlabel.link import LINKS
+from unlabel.remote.engine_files import write_engine_files
 from unlabel.remote.kit import Kit
 
 log = logging.getLogger("unlabel.engine")
@@ -40,10 +39,6 @@ TRIES = 20
 FULL = 5 * 2**20
 #: Seconds between two looks at what past jobs left behind.
 CLEAN_EVERY = 600.0
-NO_ENGINE = (
-    "A federation between organisations needs NVIDIA FLARE, which is not installed here; install "
-    "it with `pip install unlabel[federation]`."
-)
 
 #: What the engine writes where it cannot start, and what that means.
 REASONS = {
@@ -76,15 +71,14 @@ class Engine:
 
     def start(self) -> None:
         """Start the engine, and a thread that starts it again when it dies."""
-        if importlib.util.find_spec("nvflare") is None:
-            raise RunError(NO_ENGINE)
         leftovers = list(self.processes())
         if leftovers:
             self.notify(f"Ending {len(leftovers)} processes that an earlier start left behind.")
             end(leftovers)
         if self.kit.is_active:
             # The port of processes that were ended is free again after some seconds.
-            expect_free(port_of(self.kit.engine), patience=5.0 if leftovers else 0.0)
+            expect_free(self.kit.port, patience=5.0 if leftovers else 0.0)
+        write_engine_files(self.kit)
         self._spawn()
         self._watcher = threading.Thread(target=self._watch, name="engine", daemon=True)
         self._watcher.start()
@@ -103,6 +97,20 @@ class Engine:
     def is_alive(self) -> bool:
         """Return whether the engine's parent process runs."""
         return self._process is not None and self._process.poll() is None
+
+    def is_connected(self) -> bool:
+        """Return whether the parent process listens for the others, or is connected to who does."""
+        import psutil
+
+        with contextlib.suppress(psutil.Error):
+            process = None if self._process is None else psutil.Process(self._process.pid)
+            for each in process.net_connections(kind="tcp") if process is not None else ():
+                if self.kit.is_active:
+                    if each.status == psutil.CONN_LISTEN and each.laddr.port == self.kit.port:
+                        return True
+                elif each.status == psutil.CONN_ESTABLISHED and each.raddr.port == self.kit.port:
+                    return True
+        return False
 
     def processes(self) -> Iterator[int]:
         """Yield the ids of this engine's processes, the parent's and those of jobs."""
@@ -172,7 +180,7 @@ class Engine:
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         """Wait until the engine ends, removing what past jobs left now and then."""
         while True:
-            for folder in (self.kit.engine, self.kit.state / "engine" / "jobs"):
+            for folder in (self.kit.engine, self.kit.engine / "jobs"):
                 remove_old_jobs(folder)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(timeout=CLEAN_EVERY)
@@ -224,16 +232,6 @@ def end(processes: list[int]) -> None:
     for number in processes:
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
-
-
-def port_of(folder: Path) -> int:
-    """Return the port on which the server of a site's folder listens."""
-    path = folder / "startup" / "fed_server.json"
-    try:
-        target = json.loads(path.read_bytes())["servers"][0]["service"]["target"]
-        return int(str(target).rpartition(":")[2])
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise RunError(f"'{path}' is damaged or missing; take it from the kit anew.") from error
 
 
 def expect_free(port: int, *, patience: float = 0.0) -> None:

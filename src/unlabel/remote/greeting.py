@@ -1,4 +1,4 @@
-"""What is looked at whenever a job has started: whether the parties are those of the run."""
+"""What is looked at whenever a session begins: whether the parties are those of the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def greet(federation: RemoteFederation) -> None:
     Embeddings that a party does not allow to be kept any more are deleted.
     """
     active, bottoms, alignment = federation.active, federation.bottoms, federation.alignment
-    holder, client = active.carrier or active, federation.job_client
+    holder, client = active.carrier or active, federation.client
+    active.versions.base = holder.versions.base = -1  # a party may have been started anew
     described = describe(holder.transport)
     expect_alike(described, federation.kit.digest)
     base = bottoms.base if federation.is_blind and bottoms is not None else None

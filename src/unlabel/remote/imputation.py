@@ -159,7 +159,7 @@ def drop_old(federation: RemoteFederation) -> bool:
 
 def expect_fit(federation: RemoteFederation) -> None:
     """Raise where there is no mean of the newest weights for those who are down."""
-    absent = federation.job_client.absent
+    absent = federation.client.absent
     if absent and not drop_old(federation):
         names = " and ".join(f"'{party}'" for party in absent)
         raise PartyLost(
@@ -176,9 +176,7 @@ def refresh(federation: RemoteFederation) -> None:
         if federation.version is not None:
             Imputations.take(federation).write(federation.kit.home)
     except (PartyLost, PartyRefused, WireError) as error:
-        federation.job_client.notify(
-            f"{error} Until the next command, `predict` needs every party."
-        )
+        federation.client.notify(f"{error} Until the next command, `predict` needs every party.")
         log.warning("%s", error)
 
 
@@ -203,6 +201,10 @@ class ImputingTransport(Transport):
         answers = {party: self._answer(party, requests[party]) for party in absent}
         others = {party: request for party, request in requests.items() if party not in absent}
         return {**answers, **(self._inner.exchange(others) if others else {})}
+
+    def flush(self) -> None:
+        """Have sent what is held back."""
+        self._inner.flush()
 
     def _answer(self, party: str, message: Message) -> Message:
         means, mean = self._means, self._means.means[party]

@@ -1,4 +1,4 @@
-"""The active party's way to the others: one job of the engine a command, another if it breaks.
+"""The active party's way to the others over the engine: one job a session.
 
 What the engine says of a job's state is not relied on: after a killed server it says "running" for
 good. What counts is that the job's process has connected to the command's socket, with every party.
@@ -15,138 +15,110 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from unlabel.errors import PartyLost, WireError
-from unlabel.link import ACTIVE_SOCKET, accept, close, listen, unpack
+from unlabel.errors import WireError
+from unlabel.link import ACTIVE_SOCKET, Door, close, unpack
+from unlabel.remote.client import Away, PartyClient
 from unlabel.remote.job import write_job
-from unlabel.remote.kit import LEAD
-from unlabel.wire.flare import FlareTransport
+from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import LEAD
+from unlabel.remote.sealed_link import SealedLink
 
 log = logging.getLogger("unlabel.job_client")
 
 #: Seconds to wait for a job's process, before another job is tried with twice the time.
 JOB_STARTS = 40.0
-#: Seconds for which the engine may be away, or a party, before it counts as down.
-PATIENCE = 90.0
-#: The same where a command can do without some of the parties.
-SHORT_PATIENCE = 20.0
 #: Seconds within which a party that is there is heard of.
 HEARD = 20.0
 #: Seconds of silence after which a party is down, whatever the engine says.
 SILENT = 35.0
 #: The newest jobs among which those are looked for that an earlier command left unfinished.
 NEWEST = 10
-#: Seconds after which the user is told who is waited for.
-NOTICE = 15.0
-#: A call about ids may take so many times as long as any other.
-ALIGNING = 10
-#: Seconds between two looks at who is there.
-LOOK = 0.5
-
-Notify = Callable[[str], None]
 
 
-class JobClient:
-    """Starts jobs and hands their connections to a transport.
+class JobClient(PartyClient):
+    """Starts jobs.
 
-    admin    folder with the certificate of the user who may start jobs
-    links    folder of this party's sockets
-    parties  names of the passive parties, all of whom are needed
-    notify   is given what is waited for
-    job      writes the job for so many parties into a folder
-    fewer    whether a job may begin without some of them, who are then `absent`
+    jobs   that were started
+    link   the connection to the newest
+    job    writes the job for so many parties into a folder
+    links  folder of this party's sockets
     """
+
+    way = "the engine"
+    remedy = (
+        "The engine did not start a job with all parties; look whether `unlabel party start` runs "
+        "at every party, of the same version of unlabel."
+    )
 
     def __init__(
         self,
-        admin: Path,
-        links: Path,
-        parties: Sequence[str],
+        kit: Kit,
         *,
-        timeout: float,
-        patience: float = PATIENCE,
-        notify: Notify = log.info,
         job: Callable[[Path, int], Path] = write_job,
-        fewer: bool = False,
+        links: Path | None = None,
+        **settings: Any,
     ) -> None:
-        self.transport = FlareTransport(parties, timeout=timeout)
+        super().__init__(kit, **settings)
         self.jobs: list[str] = []
-        self._admin = admin
-        self._patience = patience
-        self.notify = notify
+        self.link: SealedLink | None = None
         self._session: Any = None
-        self._listener = listen(links, ACTIVE_SOCKET)
-        self.absent: tuple[str, ...] = ()
-        self._fewer = fewer
+        self._door = Door(links or kit.links, ACTIVE_SOCKET)
         self._lost: dict[str, float] = {}
         self._write_job = job
         self._swept = False
+        self._starts = JOB_STARTS
 
-    def connect(self, lost: Sequence[str] = ()) -> None:
-        """Start a job with every party in it, or raise `PartyLost`; an earlier job is ended.
-
-        Where fewer will do and some do not join soon, the job begins without them.
-
-        lost  who did not answer in the earlier job: they must have been heard of since
-        """
-        self.absent = ()
+    def _prepare(self, lost: Sequence[str]) -> None:
+        """End an earlier job; who was lost in it must have been heard of since."""
         self._lost = dict.fromkeys(lost, time.time())
-        if not self._fewer:
-            self._connect(len(self.transport.parties), self._patience)
-            return
-        try:
-            self._connect(len(self.transport.parties), min(SHORT_PATIENCE, self._patience))
-        except PartyLost as error:
-            self.notify(f"{error} Going on without.")
-            self._connect(1, self._patience)
-
-    def _connect(self, least: int, patience: float) -> None:
-        """Start a job with at least so many parties in it."""
-        self._job_folder = self._write_job(self._admin / "transfer", least)
+        self._starts = JOB_STARTS
         self._abort()
-        deadline = time.monotonic() + patience
-        notice: float | None = deadline - patience + NOTICE
-        missing: Sequence[str] = self.transport.parties
-        starts = JOB_STARTS
-        while True:
-            try:
-                self._sweep()
-                missing = self._away()
-                if len(self.transport.parties) - len(missing) >= least:
-                    connection = self._start(least, starts)
-                    if connection is not None:
-                        self.transport.connect(connection)
-                        return
-                    self._abort()
-                    starts *= 2  # perhaps the machine is slow, and only needs more time
-            except _EngineAway as away:
-                self._leave()
-                log.info("the engine is away: %s", away)
-                missing = ()
-            if time.monotonic() > deadline:
-                with contextlib.suppress(_EngineAway):
-                    missing = missing or self._away()
-                raise PartyLost(_who(missing), missing)
-            if notice is not None and time.monotonic() > notice:
-                notice = None
-                left = deadline - time.monotonic()
-                self.notify(f"{_who(missing)} Waiting for up to {left:.0f} seconds more ...")
-            time.sleep(LOOK)
+
+    def _missing(self) -> list[str]:
+        try:
+            self._sweep()
+            return self._away()
+        except Away:
+            self._leave()
+            raise
+
+    def _begin(self, least: int) -> bool:
+        try:
+            job = self._start(least, self._starts)
+            if job is not None:
+                link = SealedLink(self.kit, job, [p for p in self._parties if p not in self.absent])
+                with _dropping(link):
+                    link.shake()
+                    self.link = link
+                    self.transport.connect(link)
+                    return True
+        except Away:
+            self._leave()
+            raise
+        self._abort()
+        self._starts *= 2  # perhaps the machine is slow, and only needs more time
+        return False
+
+    @property
+    def _parties(self) -> Sequence[str]:
+        return self.transport.parties
 
     def close(self) -> None:
         """End the job and leave the engine."""
-        self.transport.connect(None)
+        super().close()
         self._leave()
-        close(self._listener)
+        close(self._door)
 
     def _start(self, least: int, wait: float) -> Connection[bytes, bytes] | None:
         """Submit a job; return its process's connection, None where none comes within `wait` s."""
+        folder = self._write_job(self.kit.admin / "transfer", least)
         with _engine():
-            job = str(self._engine_session().submit_job(str(self._job_folder)))
+            job = str(self._engine_session().submit_job(str(folder)))
         self.jobs.append(job)
         self.notify("Waiting for the parties to join a job ...")
         deadline = time.monotonic() + wait
         while (left := deadline - time.monotonic()) > 0:
-            connection = accept(self._listener, min(left, 1.0))
+            connection = self._door.accept(min(left, 1.0))
             if connection is None:
                 if self._has_ended(job):
                     return None
@@ -187,7 +159,7 @@ class JobClient:
         """End the last job, whatever has become of it."""
         self.transport.connect(None)
         if self.jobs and self._session is not None:
-            with contextlib.suppress(_EngineAway), _engine():
+            with contextlib.suppress(Away), _engine():
                 self._session.abort_job(self.jobs[-1])
 
     def _sweep(self) -> None:
@@ -202,7 +174,7 @@ class JobClient:
         for job in known:
             if not str(job.get("status", "")).startswith("FINISHED"):
                 # After a killed server some count as running that nobody can stop any more.
-                with contextlib.suppress(_EngineAway), _engine():
+                with contextlib.suppress(Away), _engine():
                     self._engine_session().abort_job(job["job_id"])
         self._swept = True
 
@@ -211,30 +183,29 @@ class JobClient:
             from nvflare.fuel.flare_api.flare_api import new_secure_session
 
             self._session = new_secure_session(
-                LEAD, str(self._admin), timeout=10.0, command_timeout=10.0, auto_login_max_tries=1
+                LEAD,
+                str(self.kit.admin),
+                timeout=10.0,
+                command_timeout=10.0,
+                auto_login_max_tries=1,
             )
         return self._session
 
     def _leave(self) -> None:
         session, self._session = self._session, None
         if session is not None:
-            with contextlib.suppress(_EngineAway), _engine():
+            with contextlib.suppress(Away), _engine():
                 session.close()
 
 
 @contextlib.contextmanager
-def longer_calls(transport: FlareTransport) -> Iterator[None]:
-    """Give calls about ids more time: much is to be computed."""
-    timeout = transport.timeout
-    transport.timeout = timeout * ALIGNING
+def _dropping(link: SealedLink) -> Iterator[None]:
+    """Close a connection over which the parties' own processes were not reached."""
     try:
         yield
-    finally:
-        transport.timeout = timeout
-
-
-class _EngineAway(Exception):
-    """The engine does not answer, or not as it should."""
+    except (OSError, EOFError, WireError) as error:
+        link.close()
+        log.warning("the parties were not reached through the engine: %s", error)
 
 
 @contextlib.contextmanager
@@ -244,15 +215,4 @@ def _engine() -> Iterator[None]:
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except Exception as error:  # it raises what it likes, from timeouts to KeyError
-        raise _EngineAway(str(error).splitlines()[0] if str(error) else repr(error)) from error
-
-
-def _who(missing: Sequence[str]) -> str:
-    if not missing:
-        return (
-            "The engine did not start a job with all parties; look whether `unlabel party start` "
-            "runs at every party, of the same version of unlabel."
-        )
-    names = " and ".join(f"'{party}'" for party in missing)
-    subject = f"Party {names} is" if len(missing) == 1 else f"Parties {names} are"
-    return f"{subject} not connected; ask for `unlabel party start` to be run there."
+        raise Away(str(error).splitlines()[0] if str(error) else repr(error)) from error

@@ -3,14 +3,15 @@
 KIT/
   agreement.yaml   what all parties agreed on, the same in every kit
   party.yaml       this party's own settings
+  manifest.json    the digests of what the kit's maker put into it, signed
+  certificates/    those of the authority and of this party, and the party's key
   secrets/         the key that it signs with, whose public half every kit's agreement names
-  engine/          the engine's files for this site: certificate, key, rules
-  admin/           those of the user who starts jobs; at the active party only
   state/           made at the first start, readable by its owner only:
     run/             active party: the folder of the run
     PARTY/           passive party: versions, staged weights, ledger, transcript, secrets
     logs/
     secrets/         the seed of this party's random draws
+    engine/, admin/  the engine's files, where it carries: written anew at every start
     lock             held by the process that keeps the party running
     serving          the id of that process, while it serves
 """
@@ -41,20 +42,25 @@ from unlabel.config.loader import read_agreement, read_party
 from unlabel.data import ACTIVE
 from unlabel.defend.defence import check_defences
 from unlabel.errors import RunError, SettingsError
-from unlabel.files import OWNER_ONLY, write_atomically, writing
+from unlabel.files import LOCK, OWNER_ONLY, is_locked, write_atomically, writing
 from unlabel.link import links_folder
 from unlabel.models.registry import check_models
-from unlabel.remote.certificates import ROLE, Identity, check_certificate, expect_private
-from unlabel.remote.rules import bring_up_to_date
+from unlabel.remote.certificates import check_certificate, expect_private
+from unlabel.remote.kit_files import (
+    AGREEMENT,
+    CERTIFICATES,
+    PARTY,
+    Credential,
+    credentials,
+    is_of_old,
+)
+from unlabel.remote.manifest import check_files
+from unlabel.remote.revocation import is_revoked
 from unlabel.signing import KEY as SIGNING_KEY
 from unlabel.signing import Signer, fingerprint
 
-AGREEMENT, PARTY = "agreement.yaml", "party.yaml"
-ROOT = "rootCA.pem"
 #: Bits of a secret seed; generators of random numbers take no more.
 SEED_BITS = 63
-#: The name of the user who starts jobs; the engine wants the form of an e-mail address.
-LEAD = f"{ROLE}@{ACTIVE}.unlabel"
 
 
 @dataclass(frozen=True)
@@ -87,8 +93,8 @@ class Kit:
             raise RunError(
                 f"There is no kit '{folder}'; give the folder you were handed.", code="no-kit"
             )
-        for name in (PARTY, AGREEMENT, "engine/startup"):
-            if not (path / name).exists():
+        for name in (PARTY, AGREEMENT, CERTIFICATES):
+            if not (path / name).exists() and not (name == CERTIFICATES and is_of_old(path)):
                 raise RunError(
                     f"'{folder}' is not a party's kit: it has no {name}; give the folder that "
                     f"`unlabel federation init` made for this party.",
@@ -112,11 +118,16 @@ class Kit:
         return cls(path, agreement, digest, party)
 
     def check(self, now: datetime.datetime | None = None) -> None:
-        """Raise unless every certificate in the kit is this party's and valid now."""
-        for folder, base, identity in self.certificates():
-            check_certificate(
-                folder / f"{base}.crt", folder / f"{base}.key", folder / ROOT, identity, now
-            )
+        """Raise unless all files are as handed out, and every certificate is this party's now."""
+        check_files(self)
+        for each in self.credentials():
+            shown = check_certificate(each.certificate, each.key, each.root, each.owner, now)
+            if is_revoked(self, shown.serial_number):
+                raise RunError(
+                    f"Certificate '{each.certificate}' was revoked; have the party certified anew "
+                    f"(`unlabel federation request`).",
+                    code="revoked",
+                )
         self._check_signing_key()
 
     def _check_signing_key(self) -> None:
@@ -149,16 +160,34 @@ class Kit:
             draft.symlink_to(target)
             draft.replace(link)
 
-    def certificates(self) -> list[tuple[Path, str, Identity]]:
-        """Return folder, base name and owner of each certificate that the kit must hold."""
-        owners = identities(self.name, self.agreement.server.host)
-        places = [(self.engine, "server"), (self.admin, "client")]
-        if not self.is_active:
-            places = [(self.engine, "client")]
-        return [
-            (folder / "startup", base, owner)
-            for (folder, base), owner in zip(places, owners, strict=True)
-        ]
+    def credentials(self) -> list[Credential]:
+        """Return where each certificate that the kit must hold lies, the party's own first."""
+        return credentials(self.folder, self.name, self.agreement.server)
+
+    @property
+    def certificate(self) -> Path:
+        """The party's certificate, with those between it and the authority's, if there are any."""
+        return self.credentials()[0].certificate
+
+    @property
+    def key(self) -> Path:
+        """The private key of the party's certificate."""
+        return self.credentials()[0].key
+
+    @property
+    def root(self) -> Path:
+        """The certificate of the authority, under which all others are checked."""
+        return self.credentials()[0].root
+
+    @property
+    def revoked(self) -> Path:
+        """The signed list of revoked certificates, where the party was given one."""
+        return self.state / "revoked.pem"
+
+    @property
+    def port(self) -> int:
+        """The port on which the active party listens."""
+        return self.party.port or self.agreement.server.port
 
     @property
     def name(self) -> str:
@@ -171,19 +200,19 @@ class Kit:
         return self.party.is_active
 
     @property
+    def state(self) -> Path:
+        """Everything that this party keeps."""
+        return self.folder / "state"
+
+    @property
     def engine(self) -> Path:
-        """The engine's folder for this site."""
-        return self.folder / "engine"
+        """The engine's folder for this site, where the engine carries."""
+        return self.state / "engine"
 
     @property
     def admin(self) -> Path:
         """The engine's folder for the user who starts jobs; the active party's alone."""
-        return self.folder / "admin"
-
-    @property
-    def state(self) -> Path:
-        """Everything that this party keeps."""
-        return self.folder / "state"
+        return self.state / "admin"
 
     @property
     def run(self) -> Path:
@@ -216,11 +245,9 @@ class Kit:
             for folder in (self.state, self.logs):
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
-        jobs = self.state / "engine" if self.is_active else None
-        bring_up_to_date(self.engine / "local", jobs)
 
     @contextlib.contextmanager
-    def lock(self, name: str = "lock") -> Iterator[None]:
+    def lock(self, name: str = LOCK) -> Iterator[None]:
         """Hold the kit, so that no second process works on the same state.
 
         The process that keeps a party running holds `lock`, a command holds `command`.
@@ -257,17 +284,7 @@ class Kit:
 
     def is_running(self) -> bool:
         """Return whether a process keeps this party running."""
-        try:
-            handle = os.open(self.state / "lock", os.O_RDWR)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return is_locked(self.state / LOCK)
 
     def expect_running(self) -> None:
         """Raise unless a process keeps this party running, through which others are reached."""
@@ -331,13 +348,3 @@ def check_names(agreement: Agreement, party: PartyFile) -> None:
     """Raise where the name of a model or a defence means nothing."""
     check_models(agreement.model)
     check_defences("defend", party.defend, "gradients" if party.is_active else "embeddings")
-
-
-def identities(party: str, host: str) -> list[Identity]:
-    """Return whom a party's certificates are for: server and user, or one client.
-
-    host  of the server, which the active party runs
-    """
-    if party != ACTIVE:
-        return [Identity(party, party)]
-    return [Identity(host, ACTIVE, host=host), Identity(LEAD, ACTIVE, role=ROLE)]

@@ -1,7 +1,7 @@
 """The way to the partners of a run that needs them seldom: nobody is called before there is need.
 
 A blind run that is trained works on what the label holder keeps. Requests, audits and papers about
-them call nobody, so no job is started for them and no partner can tell that they were made.
+them call nobody, so no session is begun for them and no partner can tell that they were made.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from unlabel.wire import Message, Transport
 
 
 class LazyTransport(Transport):
-    """Starts a job when the first message is to be sent.
+    """Begins a session when the first message is to be sent.
 
-    inner         the way itself, once there is a job
-    start         starts the job, or raises
+    inner         the way itself, once there is a session
+    start         begins the session, or raises
     greet         is called once there is one, before anything else is sent
-    is_connected  whether there was a job
+    is_connected  whether there was a session
     failure       the loss that kept it from starting: nothing has begun, so nothing is repeated
     """
 
@@ -31,7 +31,7 @@ class LazyTransport(Transport):
         self.failure: PartyLost | None = None
 
     def connect(self) -> None:
-        """Start a job, where there is none yet."""
+        """Begin a session, where there is none yet."""
         if self.is_connected:
             return
         try:
@@ -46,3 +46,7 @@ class LazyTransport(Transport):
         """Deliver the requests."""
         self.connect()
         return self._inner.exchange(requests)
+
+    def flush(self) -> None:
+        """Have sent what is held back."""
+        self._inner.flush()

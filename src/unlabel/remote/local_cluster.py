@@ -63,10 +63,7 @@ class LocalCluster:
         ends = functools.partial(end_with_parent, signal.SIGTERM) if in_main_thread else None
         with self.log(party).open("wb") as output:
             self.processes[party] = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "unlabel", "party", "start", str(self.kits[party])),
-                    *("--data", str(self.tables[party]), "--plain"),
-                ],
+                self.command(party),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -74,6 +71,13 @@ class LocalCluster:
                 start_new_session=True,
                 preexec_fn=ends,
             )
+
+    def command(self, party: str) -> list[str]:
+        """Return the command line of one party."""
+        return [
+            *(sys.executable, "-m", "unlabel", "party", "start", str(self.kits[party])),
+            *("--data", str(self.tables[party]), "--plain"),
+        ]
 
     def wait(self, party: str) -> None:
         """Wait until a party serves; raise with what it printed where it does not."""

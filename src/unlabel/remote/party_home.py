@@ -1,14 +1,12 @@
 """From a kit and a table to a party that answers: what `unlabel party start` runs.
 
-While it serves, KIT/state/serving holds the id of its process. What it refused, lost or suspected
-stands in a log of bounded size.
+While it serves, KIT/state/serving holds the id of its process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import logging.handlers
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from unlabel.data import Features
 from unlabel.data.column_encoding import Encoding, stored_encoding
 from unlabel.data.dataset import Array
 from unlabel.errors import RunError
-from unlabel.files import OWNER_ONLY, write_atomically, writing
+from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.party import PassiveParty, own_randomness
 from unlabel.party.checkpoint import BASE
 from unlabel.party.staging import TRANSCRIPT
@@ -36,8 +34,6 @@ from unlabel.train.tables import read_passive, read_words
 log = logging.getLogger("unlabel.party_home")
 
 SERVING = "serving"
-#: Bytes at which a log is put aside, and how many old ones are kept.
-FULL, OLD = 5 * 2**20, 3
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,11 @@ class PartyHome:
     people: People
     stats: RequestStats
     notes: tuple[str, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """Rows that all parties share, 0 before they are aligned."""
+        return 0 if self.party.is_unaligned else len(self.party.bottom.tables["main"])
 
 
 def open_party(kit: Kit, table: Path) -> PartyHome:
@@ -102,26 +103,6 @@ def _is_trained(home: Path) -> bool:
     """Return whether anything was made on the rows of a party, with labels or without."""
     without = (BASE, f"{LABEL_FREE}/{BASE}", f"{LABEL_FREE}/versions")
     return any(any((home / place).glob("*")) for place in ("versions", *without))
-
-
-@contextlib.contextmanager
-def logging_to(path: Path) -> Iterator[None]:
-    """Write what unlabel logs into a file, inside the block."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=OWNER_ONLY)
-        handler = logging.handlers.RotatingFileHandler(path, maxBytes=FULL, backupCount=OLD)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    ours = logging.getLogger("unlabel")
-    before = ours.level
-    ours.addHandler(handler)
-    ours.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        ours.setLevel(before)
-        ours.removeHandler(handler)
-        handler.close()
 
 
 @contextlib.contextmanager

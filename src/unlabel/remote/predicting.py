@@ -13,7 +13,7 @@ from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import SettingsError
 from unlabel.progress import Watch, watch_nothing
-from unlabel.remote.job_client import longer_calls
+from unlabel.remote.client import longer_calls
 from unlabel.train.given import by_party
 from unlabel.train.notes import counted_left_out
 from unlabel.train.predictions import Predictions
@@ -49,12 +49,12 @@ def predict_new(
     assert active is not None
     rows = read_active(active, new, federation.holdings.encodings.get(ACTIVE))
     rows = read_words(federation.config, ACTIVE, rows)
-    client = federation.job_client
+    client = federation.client
     federation.reach()
     present = [party for party in client.transport.parties if party not in client.absent]
     with longer_calls(client.transport):
         alignment = align(
-            SomeParties(client.transport, present),
+            SomeParties(client.pipelined, present),
             rows.ids,
             federation.config.align,
             table="new",

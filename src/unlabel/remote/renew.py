@@ -22,24 +22,23 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from cryptography.x509.oid import NameOID
 
-from unlabel.config.loader import read_agreement
-from unlabel.errors import RunError, SettingsError, unknown
+from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, sync_folder, write_atomically, writing
+from unlabel.remote import revocation
+from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.certificates import (
-    Authority,
     Identity,
     certificate_bytes,
     check_certificate,
     key_bytes,
     make_key,
+    may_certify,
     owner_of,
-    read_certificate,
-    read_key,
+    read_chain,
+    request_for,
 )
-from unlabel.remote.kit import AGREEMENT, ROOT, Kit, identities
-from unlabel.remote.provision import AUTHORITY_KEY
+from unlabel.remote.kit import Kit
 
 _BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\r?\n.*?-----END \1-----\r?\n?", re.DOTALL)
 #: A new key that waits for its certificate, and files that are tried before they are put in place.
@@ -48,21 +47,24 @@ WAITING, INCOMING = ".waiting", ".incoming"
 
 @dataclass(frozen=True)
 class Renewal:
-    """What a renewal holds, by the common name of each certificate."""
+    """What a renewal holds, by the common name of each certificate.
+
+    between  certificates of whoever stands between the parties' and the authority's
+    """
 
     certificates: dict[str, x509.Certificate]
     keys: dict[str, rsa.RSAPrivateKey]
+    between: tuple[x509.Certificate, ...] = ()
 
 
 def request(kit: Kit, out: Path) -> None:
     """Make new keys, which stay in the kit, and write a request to have them certified."""
     parts = []
-    for folder, base, owner in kit.certificates():
+    for each in kit.credentials():
         key = make_key()
-        write_atomically(_beside(folder / f"{base}.key", WAITING), key_bytes(key), OWNER_ONLY)
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, owner.name)])
-        signed = x509.CertificateSigningRequestBuilder().subject_name(name)
-        parts.append(signed.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        write_atomically(_beside(each.key, WAITING), key_bytes(key), OWNER_ONLY)
+        signed = request_for(each.owner).sign(key, hashes.SHA256())
+        parts.append(signed.public_bytes(serialization.Encoding.PEM))
     write_atomically(out, b"".join(parts))
 
 
@@ -72,18 +74,22 @@ def renew(
     """Certify a party anew: the keys in its request, or new ones where there is none."""
     if days < 1:
         raise SettingsError(f"Expected --days to be at least 1 but got {days}.")
-    signer, owners = _authority(authority, party)
+    signer = AuthorityFolder.open(authority)
+    owners = signer.owners(party)
     keys: dict[str, rsa.RSAPrivateKey] = {}
     if request_file is not None:
         public = _requested(request_file, party, owners)
     else:
         keys = {name: make_key() for name in owners}
         public = {name: key.public_key() for name, key in keys.items()}
-    renewed = {name: signer.certify(owners[name], key, days) for name, key in public.items()}
+    renewed = {
+        name: signer.authority.certify(owners[name], key, days) for name, key in public.items()
+    }
     text = b"".join(
         (key_bytes(keys[name]) if name in keys else b"") + certificate_bytes(certificate)
         for name, certificate in renewed.items()
     )
+    signer.note(renewed.values())
     write_atomically(out, text, mode=OWNER_ONLY)
     return Renewal(renewed, keys)
 
@@ -96,15 +102,17 @@ def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[
     renewal = _read(file)
     ready: list[tuple[Path, Path]] = []
     try:
-        for folder, base, owner in kit.certificates():
+        for each in kit.credentials():
+            owner, certificate, key = each.owner, each.certificate, each.key
             if owner.name not in renewal.certificates:
                 raise RunError(
                     f"'{file}' holds no certificate for '{owner.name}' but for "
                     f"{', '.join(renewal.certificates) or 'nobody'}; ask for this party's.",
                     code="other-party",
                 )
-            certificate, key = folder / f"{base}.crt", folder / f"{base}.key"
-            parts = [(certificate, certificate_bytes(renewal.certificates[owner.name]))]
+            between = renewal.between or read_chain(certificate)[1:]
+            chain = (renewal.certificates[owner.name], *between)
+            parts = [(certificate, b"".join(map(certificate_bytes, chain)))]
             if owner.name in renewal.keys:
                 parts.append((key, key_bytes(renewal.keys[owner.name])))
             for target, data in parts:
@@ -114,7 +122,7 @@ def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[
                 ready.append((_beside(key, WAITING), key))
             # Where an earlier install broke off, the key may be in place already.
             new_key = next((draft for draft, target in ready if target == key), key)
-            check_certificate(_beside(certificate, INCOMING), new_key, folder / ROOT, owner, now)
+            check_certificate(_beside(certificate, INCOMING), new_key, each.root, owner, now)
     except RunError:
         for draft, _ in ready:
             if draft.name.endswith(INCOMING):
@@ -127,22 +135,15 @@ def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[
     return [target for _, target in ready]
 
 
-def _authority(folder: Path, party: str) -> tuple[Authority, dict[str, Identity]]:
-    """Return the authority in a folder, and for whom a party's certificates are made out."""
-    for name in (ROOT, AUTHORITY_KEY, AGREEMENT):
-        if not (folder / name).is_file():
-            raise RunError(
-                f"'{folder}' does not hold the authority of a federation: it has no {name}; give "
-                f"the folder 'authority' that `unlabel federation init` made."
-            )
-    agreement, _ = read_agreement(folder / AGREEMENT)
-    if party not in agreement.parties:
-        raise SettingsError(unknown("party", party, agreement.parties))
-    owners = identities(party, agreement.server.host)
-    signer = Authority(read_certificate(folder / ROOT), read_key(folder / AUTHORITY_KEY))
-    if signer.key.public_key() != signer.certificate.public_key():
-        raise RunError(f"The key and the certificate in '{folder}' do not belong together.")
-    return signer, {owner.name: owner for owner in owners}
+def is_list(file: Path) -> bool:
+    """Return whether a file holds lists of revoked certificates."""
+    return any(kind == "X509 CRL" for kind, _ in _blocks(file))
+
+
+def install_list(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[int]:
+    """Keep the lists of a file that are newer than the party's; return their numbers."""
+    data = b"".join(block for kind, block in _blocks(file) if kind == "X509 CRL")
+    return revocation.take(kit, data, f"'{file}'", now)
 
 
 def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str, rsa.RSAPublicKey]:
@@ -172,12 +173,16 @@ def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str,
 
 def _read(path: Path) -> Renewal:
     certificates: dict[str, x509.Certificate] = {}
+    between: list[x509.Certificate] = []
     private: list[rsa.RSAPrivateKey] = []
     try:
         for kind, block in _blocks(path):
             if kind == "CERTIFICATE":
                 certificate = x509.load_pem_x509_certificate(block)
-                certificates[owner_of(certificate.subject)[0]] = certificate
+                if may_certify(certificate):
+                    between.append(certificate)
+                else:
+                    certificates[owner_of(certificate.subject)[0]] = certificate
             elif kind.endswith("PRIVATE KEY"):
                 key = serialization.load_pem_private_key(block, None)
                 if isinstance(key, rsa.RSAPrivateKey):
@@ -190,7 +195,7 @@ def _read(path: Path) -> Renewal:
         for key in private
         if key.public_key() == certificate.public_key()
     }
-    return Renewal(certificates, keys)
+    return Renewal(certificates, keys, tuple(between))
 
 
 def _beside(path: Path, ending: str) -> Path:

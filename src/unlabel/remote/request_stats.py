@@ -13,7 +13,7 @@ from pathlib import Path
 
 from unlabel.files import writing
 from unlabel.wire import Message, Refused, Transcript, kind_of
-from unlabel.wire.transcript import Direction
+from unlabel.wire.transcript import BLOCK, Direction
 
 #: Bytes at which a transcript's file is put aside and another begun; one old file is kept.
 FULL = 64 * 2**20
@@ -35,10 +35,20 @@ class Count:
 
 @dataclass
 class RequestStats:
-    """All that a party was asked since it was started."""
+    """All that a party was asked since it was started: by kind, and what it refused by code.
+
+    transcript  why its transcript cannot be written now, empty where it can
+    """
 
     counts: dict[str, Count] = field(default_factory=dict)
+    codes: dict[str, int] = field(default_factory=dict)
+    transcript: str = ""
     refusals: deque[str] = field(default_factory=lambda: deque(maxlen=REFUSALS))
+
+    @property
+    def last(self) -> float:
+        """When it was last asked anything, 0 if never."""
+        return max((count.last for count in list(self.counts.values())), default=0.0)
 
 
 class CountedTranscript(Transcript):
@@ -67,12 +77,18 @@ class CountedTranscript(Transcript):
         count.sent += entry.bytes
         if isinstance(message, Refused):
             count.refused += 1
+            self._stats.codes[message.code] = self._stats.codes.get(message.code, 0) + 1
             self._stats.refusals.append(f"{time.strftime('%H:%M:%S')} {kind}: {message.reason}")
 
     def flush(self) -> None:
         """Append to the file what is not there yet, and forget it."""
         super().flush()
         self.forget_written()
+        self._stats.transcript = self.unwritten
+        if self.unwritten:
+            # What is not written is kept for a while; a party serves for months.
+            del self.entries[:-BLOCK]
+            return
         with writing(self._file):
             if self._file.exists() and self._file.stat().st_size > FULL:
                 self._file.replace(self._aside)

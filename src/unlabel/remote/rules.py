@@ -12,19 +12,18 @@ sent to anybody.
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
 
-from unlabel.compat import ENGINE_CLASSES
-from unlabel.errors import RunError
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.remote.certificates import ROLE
 
 AUTHORIZATION, RESOURCES, LOGS = "authorization.json", "resources.json", "log_config.json"
 INSIDE = "comm_config.json"
 #: The classes that a job may name, at the server and at a client.
-ALLOWED = {
+ALLOWED: dict[str, tuple[str, ...]] = {
     "server": (
         "unlabel.remote.bridge.ActiveBridge",
         "nvflare.collab.runtime.controller.CollabController",
@@ -60,8 +59,18 @@ def permissions(role: str) -> dict[str, Any]:
     }
 
 
-def resources(role: str, default: dict[str, Any]) -> dict[str, Any]:
-    """Return what the engine starts with: its own defaults, with these rules in their place."""
+def resources(role: str, default: dict[str, Any], jobs: Path | None = None) -> dict[str, Any]:
+    """Return what the engine starts with: its own defaults, with these rules in their place.
+
+    jobs  folder for a server's jobs: by default all servers on a machine share one place, and the
+          engine wants whole paths
+    """
+    default = copy.deepcopy(default)
+    if jobs is not None:
+        manager = next(part for part in default["components"] if part["id"] == "job_manager")
+        manager["args"]["uri_root"] = str(jobs / "jobs")
+        storage = default["snapshot_persistor"]["args"]["storage"]["args"]
+        storage["root_dir"] = str(jobs / "snapshots")
     components = [part for part in default["components"] if part["id"] not in STREAMERS]
     for part in components:
         if part["id"] == "job_scheduler":
@@ -115,36 +124,6 @@ def log_config() -> dict[str, Any]:
             "nvflare.collab.api.group": {"level": "WARNING"},
         },
     }
-
-
-def bring_up_to_date(local: Path, jobs: Path | None) -> None:
-    """Write into a kit's resources.json what depends on where and under which version it is used.
-
-    The classes that a job may name, where an older version gave them other names; no other name
-    is touched, so the list allows as much as before. And where a server keeps its jobs: by default
-    all servers on a machine share one place, and the engine wants whole paths.
-
-    jobs  folder for the server's jobs, None at a client
-    """
-    path = local / RESOURCES
-    try:
-        before = path.read_bytes()
-        content = json.loads(before)
-        names = content["class_allow_list"]
-        content["class_allow_list"] = [ENGINE_CLASSES.get(name, name) for name in names]
-        if jobs is not None:
-            manager = next(part for part in content["components"] if part["id"] == "job_manager")
-            manager["args"]["uri_root"] = str(jobs / "jobs")
-            storage = content["snapshot_persistor"]["args"]["storage"]["args"]
-            storage["root_dir"] = str(jobs / "snapshots")
-    except OSError as error:
-        raise RunError(f"Cannot read '{path}' ({error.strerror}).") from error
-    except (ValueError, KeyError, TypeError, StopIteration) as error:
-        raise RunError(
-            f"'{path}' is damaged; take it from the kit as it was handed out."
-        ) from error
-    if content != json.loads(before):
-        write_json(path, content)
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

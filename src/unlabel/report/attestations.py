@@ -7,6 +7,7 @@ having signed; the others' parts stand all the same.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from unlabel.config.loader import parse_form
@@ -14,7 +15,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, ForgetError, PartyLost, UnlabelError
 from unlabel.forget import Run
 from unlabel.party import ActiveParty, LedgerEntry
-from unlabel.party.attesting import attestation
+from unlabel.party.attesting import CLOCKS, attestation
 from unlabel.report.blinding import blinded
 from unlabel.report.certificate_form import BasePart, Part, read_json
 from unlabel.report.disclosure import is_secret, opening
@@ -130,6 +131,24 @@ def _wrong(party: str, answer: Attestation, line: LedgerEntry, staged: str | Non
         return "its weights after the request are not those that it staged"
     if part.purge is not None and part.purge.attested_by != party:
         return "its purge is attested by another party"
+    return _wrong_dates(part)
+
+
+def _wrong_dates(part: Part) -> str:
+    """Return what is wrong with the dates of an attestation that was signed just now."""
+    purge = [] if part.purge is None else [part.purge.at]
+    moments = [datetime.fromisoformat(at) for at in (part.committed, *purge, part.signed)]
+    now = datetime.now(UTC)
+    if abs((moments[-1] - now).total_seconds()) > CLOCKS:
+        return (
+            f"its clock says {part.signed} and this machine's {now.isoformat(timespec='seconds')}; "
+            f"set the one that is wrong and certify again"
+        )
+    if moments != sorted(moments):
+        return (
+            f"its dates are out of order ({part.committed} for the commit, {part.signed} now), as "
+            f"where a clock was set back; certify again once they are not"
+        )
     return ""
 
 

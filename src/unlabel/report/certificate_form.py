@@ -258,17 +258,18 @@ def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number")
 
 
-def due_day(received: date) -> date:
-    """Return the day on which the one-month term ends (Article 12(3) of the GDPR).
+def due_day(received: date, months: int = 1) -> date:
+    """Return the day on which a term of months ends (Article 12(3) of the GDPR).
 
-    The same day of the next month, or that month's last day where it is shorter.
+    The same day of the last month, or that month's last day where it is shorter.
 
     >>> due_day(date(2026, 1, 15)).isoformat(), due_day(date(2027, 1, 31)).isoformat()
     ('2026-02-15', '2027-02-28')
-    >>> due_day(date(2026, 12, 31)).isoformat()
-    '2027-01-31'
+    >>> due_day(date(2026, 12, 31)).isoformat(), due_day(date(2026, 12, 31), 3).isoformat()
+    ('2027-01-31', '2027-03-31')
     """
-    year, month = received.year + received.month // 12, received.month % 12 + 1
+    later, month = divmod(received.month - 1 + months, 12)
+    year, month = received.year + later, month + 1
     return date(year, month, min(received.day, calendar.monthrange(year, month)[1]))
 
 

@@ -14,7 +14,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import DataError
 from unlabel.files import sha256
 from unlabel.forget.request import commit_to
-from unlabel.party.attesting import DIGEST
+from unlabel.party.attesting import CLOCKS, DIGEST
 from unlabel.report.annex import unseal
 from unlabel.report.blinding import Blinding
 from unlabel.report.certificate import last_purge
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 #: How far the clock of whoever signed may be ahead of ours.
 AHEAD = timedelta(days=1)
+#: How far the clocks of two parties may be apart.
+APART = timedelta(seconds=CLOCKS)
 
 
 def verify(
@@ -231,10 +233,16 @@ def check_term(body: Body, checks: Checks) -> None:
     for party, part in parts.items():
         purge = [part.purge.at] if part.purge is not None else []
         moments = [datetime.fromisoformat(m) for m in (part.committed, *purge, part.signed)]
+        # When it was issued, and when it was decided, is by the clock of the active party.
         checks.expect(
-            [*moments, issued] == sorted([*moments, issued]),
+            moments == sorted(moments) and moments[-1] <= issued + APART,
             f"The dates of party '{party}' are out of order: commit, purge, signature, issue.",
         )
+        if moments[0] + APART < datetime.fromisoformat(term.committed):
+            checks.unchecked.append(
+                f"When party '{party}' committed is not known: by its own clock it was "
+                f"{part.committed}, before the active party decided ({term.committed})."
+            )
     if len(checks.faults) == before:
         word = "in time" if term.in_time else "NOT in time"
         checks.held.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unlabel.config import Policy, RunConfig, expect
+from unlabel.config import AUTO, Policy, RunConfig, TrainSettings, expect
 from unlabel.config.party import BLIND_SERVES
 from unlabel.data import ACTIVE, Features, Rows
 from unlabel.defend.defence import defences_of
@@ -38,8 +38,10 @@ from unlabel.party.staging import TRANSCRIPT
 from unlabel.party.top import TopLearner
 from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.train.checks import check_batch, place_of
+from unlabel.train.epochs import MOST
 from unlabel.train.label_record import UNKNOWN
 from unlabel.train.loading import Holdings
+from unlabel.train.loop import batch_count
 from unlabel.wire import LocalTransport, Transcript, Transport
 
 #: The subfolder of the label holder in which it keeps what its bottoms gave without labels.
@@ -80,7 +82,18 @@ def build_passive(
         transcript=transcript,
         people=people,
         agreement=agreement,
+        agreed_steps=agreed_steps(config.train) if agreement else None,
     )
+
+
+def agreed_steps(train: TrainSettings) -> Callable[[int], int]:
+    """Return the most steps of a training over so many rows, as the parties agreed on it.
+
+    Where the epochs follow from the data, the label holder found their number on rows of which some
+    may be forgotten since; then the most there can be count.
+    """
+    epochs = MOST if train.epochs == AUTO else train.epochs
+    return lambda rows: epochs * batch_count(torch.empty(rows), train.batch)
 
 
 def build_active(

@@ -14,6 +14,7 @@ import numpy as np
 from unlabel.config import RunConfig
 from unlabel.data import store_frame
 from unlabel.data.cells import label_form
+from unlabel.data.column_files import ARROW, COLUMNAR
 from unlabel.data.dataset import TABLE_FILES, Array
 from unlabel.data.table_files import read_frame
 from unlabel.data.tables import label_texts
@@ -59,7 +60,7 @@ class LabelTable:
 
         target  in the same form; without an ending it is stored as a run stores tables
         """
-        if target.suffix not in ("", ".parquet"):
+        if target.suffix not in ("", *COLUMNAR):
             write_atomically(target, self._cleared_csv(record, names), mode=OWNER_ONLY)
             return
         frame = self._frame()
@@ -73,7 +74,10 @@ class LabelTable:
             store_frame(cleared, target)
             return
         data = io.BytesIO()
-        cleared.to_parquet(data, index=False)
+        if target.suffix in ARROW:
+            cleared.to_feather(data)
+        else:
+            cleared.to_parquet(data, index=False)
         write_atomically(target, data.getvalue(), mode=OWNER_ONLY)
 
     def _cleared_csv(self, record: LabelRecord, names: Collection[str]) -> bytes:
@@ -122,7 +126,8 @@ def expect_clearable(config: RunConfig, target: Path) -> None:
             "The labels of this run lie in no single table of your own, so --table-out has nothing "
             "to write."
         )
-    kinds = (".parquet",) if table.path.suffix == ".parquet" else (".csv",)
+    suffix = table.path.suffix
+    kinds = (suffix,) if suffix in COLUMNAR else (".csv",)
     if table.path.name.endswith(".jsonl"):
         kinds = (".parquet",)
     if target.suffix not in kinds:

@@ -111,6 +111,9 @@ def by_party(config: RunConfig, given: Mapping[str, object]) -> dict[str, Path |
         party = ACTIVE if name == called else name
         if party in sources:
             raise SettingsError(f"Expected one table of party '{party}' but got two.")
-        is_file = isinstance(source, str | Path)
-        sources[party] = Path(str(source)) if is_file else _given_table(name, source)
+        if isinstance(source, InMemoryTable):
+            sources[party] = source
+        else:
+            is_file = isinstance(source, str | Path)
+            sources[party] = Path(str(source)) if is_file else _given_table(name, source)
     return sources

@@ -98,6 +98,7 @@ class LabelFreeBottoms:
                 self._begin(rows, steps)
                 if self.plan.learns:
                     self._learn(rows, size, watch)
+        carrier.versions.base = -1  # bottoms that are kept for good are of no version
         answers = carrier.transport.ask(
             Freeze(0, "yes" if self.config.bottoms == "blind" else "no")
         )
@@ -121,6 +122,7 @@ class LabelFreeBottoms:
         """Have all begin; what an interrupted making has moved is undone by it."""
         carrier, part = self.carrier, label_free_part(self.config)
         assert part is not None
+        carrier.versions.base = -1
         carrier.top.transform_weights("begin")
         carrier.top.use_optimiser(part.optimiser(len(rows)), steps)
         carrier.top.is_label_free = True
@@ -134,10 +136,11 @@ class LabelFreeBottoms:
         """Pass over the rows, from the newest version that all parties have of it."""
         carrier, settings = self.carrier, self.config.label_free
         versions, an_epoch = carrier.versions, batch_count(rows, size)
-        done = 0
+        done = version = 0
         if versions.kept is not None:
             common = versions.common()
             if common:
+                version = common[-1]
                 done = int(versions.restore(common[-1])["label_free_epochs"])
         for epoch in range(done, settings.epochs):
             planned = list(batches(rows, size, seed=self.config.train.seed, epoch=-1 - epoch))
@@ -157,7 +160,8 @@ class LabelFreeBottoms:
             watch(epoch + 1, settings.epochs, f"bottoms without labels {note}".rstrip())
             due = (epoch + 1) % self.config.train.save_every == 0
             if versions.kept is not None and (due or epoch + 1 == settings.epochs):
-                versions.save(epoch + 1, {"label_free_epochs": epoch + 1})
+                version += 1
+                versions.save(version, {"label_free_epochs": epoch + 1})
 
     def _widths(self) -> list[int]:
         """Return the widths of all embeddings, the label holder's own first."""

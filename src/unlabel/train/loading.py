@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unlabel.align.store import StoredAlignment
 from unlabel.config import Augment, RunConfig
 from unlabel.data import ACTIVE, Features, Rows, Table, encode_labels, load_dataset
 from unlabel.data.cells import label_form
@@ -50,6 +51,7 @@ class Holdings:
     rows       which rows train, validate and test
     encodings  by party, how the columns of its table became numbers; each its owner's alone
     notes      what a person should know of the data
+    alignments by party, which rows it shares with the others, where they were matched privately
     """
 
     config: RunConfig
@@ -60,6 +62,7 @@ class Holdings:
     rows: Rows
     encodings: dict[str, Encoding] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    alignments: Mapping[str, StoredAlignment] = field(default_factory=dict)
 
     def digest(self) -> str:
         """Return a fingerprint of the people and the labels' names; `LabelRecord` has the rest."""
@@ -74,6 +77,13 @@ class Holdings:
             held = (self.ids, self.labels, self.names, self.rows, self.config.align)
             record = LabelRecord.of(*held, before, may_lack=self.config.is_label_free)
             record.write(home)
+
+    def keep_own(self, folder: Path) -> None:
+        """Have every party keep in its folder what its columns became and which rows are shared."""
+        for name, encoding in self.encodings.items():
+            encoding.store(folder / name)
+        for name, alignment in self.alignments.items():
+            alignment.write(folder / name)
 
     def rows_without(self, forgotten: Forgotten) -> Rows:
         """Return the rows without those that were forgotten: what is gone is not learned again."""
@@ -175,10 +185,11 @@ def _from_tables(
     blank = bound is not None or config.is_label_free
     tables = read_tables(config, encodings=stored, given=given, blank_labels=blank)
     watch(0, 1, "matching rows")
-    matched = in_one_order(config, tables, training=True, folder=folder, watch=watch)
+    keep: dict[str, StoredAlignment] = {}
+    matched = in_one_order(config, tables, training=True, folder=folder, keep=keep, watch=watch)
     watch(0, 1, "checking rows and labels")
     holdings = table_holdings(config, matched, bound)
-    return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings))
+    return replace(holdings, notes=_unmatched(tables[ACTIVE], holdings), alignments=keep)
 
 
 def _unmatched(table: Table, holdings: Holdings) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -64,8 +65,9 @@ class Training:
                 watcher.started(history, epochs, len(rows))
             try:
                 while not self.progress.finished:
-                    history.append(self._epoch(rows, len(history) + 1))
-                    self._judge()
+                    with self._naming_divergence():
+                        history.append(self._epoch(rows, len(history) + 1))
+                        self._judge()
                     for watcher in self.watchers:
                         watcher.epoch_ended(history[-1], history)
             finally:
@@ -92,14 +94,7 @@ class Training:
         planned = list(batches(rows, self.settings.batch, seed=self.settings.seed, epoch=number))
         for step, batch in enumerate(planned, first):
             self._remember(batch)
-            try:
-                step_loss, step_correct = self.active.step(batch, step)
-            except PartyRefused as error:
-                if error.code not in DIVERGED:
-                    raise
-                raise TrainingDiverged(
-                    f"{error} If the training diverges, lower `lr` (now {self.settings.lr:g})."
-                ) from error
+            step_loss, step_correct = self.active.step(batch, step)
             loss += step_loss * len(batch)
             correct += step_correct
             for watcher in self.watchers:
@@ -123,6 +118,21 @@ class Training:
             seconds=seconds,
             rows_per_second=len(rows) / seconds,
         )
+
+    @contextlib.contextmanager
+    def _naming_divergence(self) -> Iterator[None]:
+        """Say what to do where a party refuses numbers that have run away.
+
+        Gradients may be refused only with the request after them (see `wire.Pipelined`).
+        """
+        try:
+            yield
+        except PartyRefused as error:
+            if error.code not in DIVERGED:
+                raise
+            raise TrainingDiverged(
+                f"{error} If the training diverges, lower `lr` (now {self.settings.lr:g})."
+            ) from error
 
     def _remember(self, batch: Tensor) -> None:
         """Have the change kept that a batch with a label to be remembered is about to make."""

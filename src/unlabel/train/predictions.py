@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,7 @@ class Predictions:
     labels         the predicted label's name a row
     probabilities  [n, C], one column a label
     names          the labels' names
+    logits         [n, C], from which the probabilities are
     truth          the true label's name a row where it is known, empty for a row whose label was
                    forgotten; None where nobody knows any
     without        parties that were down, so that others answered for them
@@ -39,6 +40,7 @@ class Predictions:
     labels: tuple[str, ...]
     probabilities: Array
     names: tuple[str, ...]
+    logits: Tensor
     truth: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
     unknown: int = 0
@@ -57,6 +59,29 @@ class Predictions:
             labels=tuple(names[label] for label in logits.argmax(1).tolist()),
             probabilities=logits.softmax(1).cpu().numpy(),
             names=tuple(names),
+            logits=logits,
+        )
+
+    def without_labels(self, forgotten: Collection[str]) -> Predictions:
+        """Return the predictions among the other labels: p(label | it is one of these).
+
+        >>> import numpy as np, torch
+        >>> logits = torch.tensor([[9.0, 2.0, 2.0]])
+        >>> every = Predictions.of(np.array(["a"]), logits, ("car", "boat", "home"))
+        >>> every.without_labels({"car"}).probabilities.tolist()
+        [[0.5, 0.5]]
+        """
+        if not forgotten:
+            return self
+        kept = [place for place, name in enumerate(self.names) if name not in forgotten]
+        logits = self.logits[:, kept]
+        among = Predictions.of(self.ids, logits, [self.names[place] for place in kept])
+        return replace(
+            self,
+            labels=among.labels,
+            probabilities=among.probabilities,
+            names=among.names,
+            logits=logits,
         )
 
     def __repr__(self) -> str:
@@ -108,7 +133,7 @@ def new_tables(
 def new_rows(config: RunConfig, data: str) -> NewRows:
     """Give every party its part of new rows: the `x` of an .npz file, or another whole dataset.
 
-    For a run that was made from a CSV or Parquet file they lie in a file of the same columns.
+    For a run that was made from a table in one file they lie in a file of the same columns.
     """
     encoding = dataset_encoding_of(config)
     if encoding is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from unlabel.align import match_ids, match_privately
 from unlabel.align.psi import MissingLibrary
+from unlabel.align.store import StoredAlignment
 from unlabel.config import ActiveTable, PassiveTable, RunConfig, TableColumns
 from unlabel.data import ACTIVE, Features, Table, read_table
 from unlabel.data.cells import one_form, texts_of
@@ -121,8 +122,9 @@ def labels_in(source: Source, active: ActiveTable, names: Sequence[str]) -> dict
     if active.label not in frame.columns:
         return None
     known = {one_form(name): name for name in names}
-    forms = [one_form(text) for text in texts_of(frame[active.label], where)]
-    labels = [known.get(form, form) for form in forms]
+    texts = texts_of(frame[active.label], where)
+    forms = [*map(one_form, texts.names), one_form(None)]  # the code of a gap, -1, is the last
+    labels = [known.get(forms[code], forms[code]) for code in texts.codes.tolist()]
     return dict(zip(ids_of(frame, active.id, where).tolist(), labels, strict=True))
 
 
@@ -162,11 +164,13 @@ def in_one_order(
     *,
     training: bool,
     folder: Path | None = None,
+    keep: dict[str, StoredAlignment] | None = None,
     watch: Watch = watch_nothing,
 ) -> dict[str, Table]:
     """Bring the rows that all tables share into one order.
 
-    training  hold them against the smallest numbers that the parties train on
+    training      hold them against the smallest numbers that the parties train on
+    folder, keep  where the parties keep what they found, or what takes it
     """
     ids = {name: table.ids for name, table in tables.items()}
     if config.align.method == "plaintext":
@@ -176,7 +180,7 @@ def in_one_order(
         policies = {name: config.policy_of(name) for name in ids} if training else None
         try:
             positions = match_privately(
-                ids, settings, policies=policies, folder=folder, watch=watch
+                ids, settings, policies=policies, folder=folder, keep=keep, watch=watch
             )
         except MissingLibrary as error:
             raise MissingLibrary(

@@ -46,8 +46,9 @@ from unlabel.wire.messages import (
     kind_of,
 )
 from unlabel.wire.paced import Paced
+from unlabel.wire.pipelined import Pipelined
 from unlabel.wire.transcript import Recorder, Transcript
-from unlabel.wire.transport import Endpoint, LocalTransport, Transport
+from unlabel.wire.transport import Endpoint, LocalTransport, Transport, serve_in_turn
 
 __all__ = [
     "AccumulateFisher",
@@ -81,6 +82,7 @@ __all__ = [
     "Offer",
     "Offered",
     "Paced",
+    "Pipelined",
     "Prepare",
     "Purge",
     "Recorder",
@@ -101,4 +103,5 @@ __all__ = [
     "decode",
     "encode",
     "kind_of",
+    "serve_in_turn",
 ]

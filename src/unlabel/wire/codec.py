@@ -12,14 +12,18 @@ Nothing here can run code (no pickle), and whatever is not exactly as above is a
 
 from __future__ import annotations
 
+import functools
 import json
+import math
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors import numpy as safetensors_numpy
+from safetensors import torch as safetensors_torch
 from torch import Tensor
 
 from unlabel.errors import WireError
@@ -35,8 +39,9 @@ from unlabel.wire.messages import (
 )
 
 MAGIC = b"UNLB"
-#: 3 since a refusal carries a code beside its reason, 4 since messages have their present names.
-VERSION = 4
+#: 3 since a refusal carries a code beside its reason, 4 since messages have their present names, 5
+#: since ids are matched in several messages, 6 since `Embed` names the version it is for.
+VERSION = 6
 _PREFIX = struct.Struct(">4sHI")
 _DTYPES = {
     torch.float64: "F64",
@@ -70,7 +75,7 @@ def encode(message: Message) -> bytes:
     check(message)
     header = _header(message)
     tensors = {k: v.detach().cpu().contiguous() for k, v in tensors_of(message).items()}
-    return _PREFIX.pack(MAGIC, VERSION, len(header)) + header + save(tensors)
+    return _PREFIX.pack(MAGIC, VERSION, len(header)) + header + _save(tensors)
 
 
 def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
@@ -95,6 +100,11 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
     return message
 
 
+def kind_in(data: bytes) -> type[Message]:
+    """Return the kind of message that bytes hold, without reading its tensors."""
+    return _read_header(data, DEFAULT_LIMITS)[0]
+
+
 def check(message: Message) -> None:
     """Raise `WireError` where a message breaks its own declaration."""
     kind = type(message)
@@ -114,16 +124,34 @@ def encoded_size(message: Message) -> int:
     The recorder uses it at every step, also where the tensors lie on a GPU.
     """
     check(message)
+    named = tensors_of(message).items()
+    tensors = tuple((name, tensor.dtype, tuple(tensor.shape)) for name, tensor in named)
+    return _PREFIX.size + len(_header(message)) + _size_of(tensors)
+
+
+@functools.lru_cache
+def _size_of(tensors: tuple[tuple[str, torch.dtype, tuple[int, ...]], ...]) -> int:
+    """Return the bytes of tensors in safetensors form, by name, type and shape."""
     # safetensors lays tensors out by falling alignment, then by name; its header is compact JSON
     # padded to a multiple of eight bytes and preceded by its own length in eight bytes.
-    tensors = sorted(tensors_of(message).items(), key=lambda kv: (-kv[1].element_size(), kv[0]))
     described, offset = {}, 0
-    for name, tensor in tensors:
-        dtype, shape, start = _DTYPES[tensor.dtype], list(tensor.shape), offset
-        offset += tensor.numel() * tensor.element_size()
-        described[name] = {"dtype": dtype, "shape": shape, "data_offsets": [start, offset]}
+    for name, dtype, shape in sorted(tensors, key=lambda each: (-each[1].itemsize, each[0])):
+        start, offset = offset, offset + math.prod(shape) * dtype.itemsize
+        described[name] = {
+            "dtype": _DTYPES[dtype],
+            "shape": shape,
+            "data_offsets": [start, offset],
+        }
     table = len(json.dumps(described, separators=(",", ":")))
-    return _PREFIX.size + len(_header(message)) + 8 + -(-table // 8) * 8 + offset
+    return 8 + -(-table // 8) * 8 + offset
+
+
+def _save(tensors: Mapping[str, Tensor]) -> bytes:
+    """Return tensors in safetensors form."""
+    if any(tensor.dtype == torch.bfloat16 for tensor in tensors.values()):  # NumPy has none
+        return safetensors_torch.save(dict(tensors))
+    # The same bytes by a far shorter way: a step of training encodes several small messages.
+    return safetensors_numpy.save({name: tensor.numpy() for name, tensor in tensors.items()})
 
 
 def _header(message: Message) -> bytes:
@@ -158,7 +186,7 @@ def _read_header(data: bytes, limits: Limits) -> tuple[type[Message], dict[str, 
 
 def _read_tensors(kind: type[Message], body: bytes) -> dict[str, Tensor]:
     try:
-        tensors: dict[str, Tensor] = load(body)
+        tensors: dict[str, Tensor] = safetensors_torch.load(body)
     # safetensors reports damage as its own error, an unknown dtype as KeyError, and a shape that
     # does not fit its bytes as one of the others, depending on where it stumbles.
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OverflowError) as error:

@@ -66,7 +66,13 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Describe(Message):
-    """Ask what the party has to offer: how many rows, how wide an embedding, which versions."""
+    """Ask what the party has to offer: how many rows, how wide an embedding, which versions.
+
+    ledger  the last line of the party's ledger that the active party saw, by its hash; empty where
+            it saw none
+    """
+
+    ledger: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,11 +121,16 @@ class AttestBase(Message):
 
 @dataclass(frozen=True, eq=False)
 class Embed(Message):
-    """Ask for the embeddings of `rows` of a table: to train on them, or to predict."""
+    """Ask for the embeddings of `rows` of a table: to train on them, or to predict.
+
+    version  that the weights must stem from: the one that was saved or returned to last; -1 where
+             none is meant
+    """
 
     rows: Rows
     mode: Mode
     table: str = "main"
+    version: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,19 +297,29 @@ class Attest(Message):
 class Match(Message):
     """Ask which of the active party's ids the party has too, without telling it the ids.
 
+    Many ids come in several messages. An empty one after the last asks for what is left of `setup`.
+
     masked  c H(x) for every id x, under a key c that only the active party has
     table   main to train on, or new for people to predict
+    first   how many masked ids were sent before these
+    more    how many will be sent after these
     """
 
     table: str
     masked: Points
+    first: int = 0
+    more: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Offer(Message):
-    """Ask the party to mask its own ids, so that it can learn which of them all parties share."""
+    """Ask the party to mask its own ids, so that it can learn which of them all parties share.
+
+    first  how many of them were received before
+    """
 
     table: str
+    first: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -307,11 +328,15 @@ class Common(Message):
 
     setup     s H(y) for every common id y, sorted, under a key s that only the active party has
     response  s applied to each id that the party offered, in the order of its offer
+    first     how many points of the response were sent before these
+    more      how many will be sent after these
     """
 
     table: str
     setup: Points
     response: Points
+    first: int = 0
+    more: int = 0
 
 
 # Answers, from a passive party to the active one.
@@ -328,6 +353,9 @@ class Description(Message):
     software  what it runs, such as "unlabel 1.2.3"
     agreement digest of what it agreed on when it was set up, empty in one process
     aligned   digest of the ids its rows are in the order of, empty where they have none
+    knows     yes, or no where its ledger lacks the line that was asked for
+    decided   newest version that its ledger says was committed or left by a purge, 0 if none was
+    purged    version that its last purge left, 0 before the first
     """
 
     rows: int
@@ -337,6 +365,9 @@ class Description(Message):
     software: str = ""
     agreement: str = ""
     aligned: str = ""
+    knows: str = "yes"
+    decided: int = 0
+    purged: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -392,19 +423,26 @@ class Attestation(Message):
 class Matched(Message):
     """What the active party needs to find the ids that both have.
 
-    setup     s H(y) for every id y of the party, sorted, under a key s that only the party has
+    setup     s H(y) for every id y of the party, sorted, under a key s that only the party has;
+              nothing of it before the last masked id has come
     response  s applied to each id that was asked about, in the order of the request
+    more      how many points of the setup are left to ask for
     """
 
     setup: Points
     response: Points
+    more: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Offered(Message):
-    """The party's own ids, masked: c H(x) for every id x, under a key c that only it has."""
+    """The party's own ids, masked: c H(x) for every id x, under a key c that only it has.
+
+    more  how many are left to ask for
+    """
 
     masked: Points
+    more: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,6 +68,11 @@ class Paced(Transport):
         self._answered = self._clock()
         return answers
 
+    def flush(self) -> None:
+        """Have sent what is held back, when it is due."""
+        self.wait()
+        self._inner.flush()
+
     def wait(self) -> None:
         """Wait until the next message is due, as if there were one."""
         if not self._pace:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import logging
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,10 +14,13 @@ from typing import Any, Literal, get_args
 
 from torch import Tensor
 
+from unlabel.errors import RunError
 from unlabel.files import writing
 from unlabel.wire.codec import encoded_size
 from unlabel.wire.messages import Message, kind_of, tensors_of
 from unlabel.wire.transport import Transport
+
+log = logging.getLogger("unlabel.transcript")
 
 Direction = Literal["received", "sent"]
 
@@ -48,6 +54,9 @@ class Transcript:
 
     With `path` entries are also appended there as lines of JSON (never the tensors), in blocks and
     on `flush`. `keep_tensors` keeps copies of the tensors, to study what they give away.
+
+    A file that cannot be written fails no request: that is logged once, and `unwritten` says why
+    until it works again.
     """
 
     def __init__(self, *, path: Path | None = None, keep_tensors: bool = False) -> None:
@@ -55,6 +64,7 @@ class Transcript:
         self._path = path
         self._keep_tensors = keep_tensors
         self._written = 0
+        self.unwritten = ""
         self.last = Entry("received", 0, "", {}, 0)
 
     def log(self, direction: Direction, message: Message) -> None:
@@ -73,11 +83,17 @@ class Transcript:
         if self._path is None:
             return
         lines = [entry.to_json() + "\n" for entry in self.entries[self._written :]]
-        with writing(self._path):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8") as file:
-                file.writelines(lines)
-        self._written = len(self.entries)
+        try:
+            with writing(self._path):
+                _append(self._path, "".join(lines).encode())
+        except RunError as error:
+            if not self.unwritten:
+                log.error("%s Messages are served on without a transcript.", error)
+            self.unwritten = str(error)
+            return
+        if self.unwritten:
+            log.warning("'%s' is written again.", self._path)
+        self._written, self.unwritten = len(self.entries), ""
 
     def forget_written(self) -> None:
         """Drop from memory what is in the file."""
@@ -116,6 +132,19 @@ class Transcript:
         return sum(entry.bytes for entry in self.entries if entry.direction == direction)
 
 
+def _append(path: Path, data: bytes) -> None:
+    """Append bytes to a file, or leave it as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab", buffering=0) as file:
+        before = file.tell()
+        try:
+            if file.write(data) != len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            file.truncate(before)
+            raise
+
+
 class Recorder(Transport):
     """Wraps any transport and keeps a transcript for each party."""
 
@@ -132,3 +161,7 @@ class Recorder(Transport):
         for party, answer in answers.items():
             self.transcripts[party].log("sent", answer)
         return answers
+
+    def flush(self) -> None:
+        """Have sent what is held back."""
+        self._inner.flush()

@@ -7,9 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from unlabel.errors import PartyRefused, WireError
-from unlabel.wire.codec import decode, encode
+from unlabel.wire.codec import decode, encode, kind_in
 from unlabel.wire.messages import Message, Refused
 from unlabel.words import printable
+
+#: Messages to one party in one frame at most.
+MOST_IN_TURN = 8
 
 
 class Transport(ABC):
@@ -31,6 +34,28 @@ class Transport(ABC):
         the party could not be reached, and then this raises instead of returning.
         """
 
+    def exchange_in_turn(
+        self, requests: Mapping[str, Sequence[Message]]
+    ) -> dict[str, list[Message]]:
+        """Deliver several requests to each named party; return the answers in the same order.
+
+        A party carries its requests out one after the other, up to the first that it refuses. A
+        transport that can send several messages in one frame does so here.
+        """
+        answers: dict[str, list[Message]] = {party: [] for party in requests}
+        for turn in range(max(map(len, requests.values()), default=0)):
+            due = {
+                party: messages[turn]
+                for party, messages in requests.items()
+                if turn < len(messages) and not isinstance(_last(answers[party]), Refused)
+            }
+            for party, answer in (self.exchange(due) if due else {}).items():
+                answers[party].append(answer)
+        return answers
+
+    def flush(self) -> None:  # noqa: B027 - most have nothing to do
+        """Send what is held back (see `Pipelined`); by default nothing is."""
+
     def ask(self, request: Message) -> dict[str, Message]:
         """Send the same request to every party; raise `PartyRefused` if one declines."""
         return self.tell(dict.fromkeys(self.parties, request))
@@ -46,9 +71,17 @@ class Transport(ABC):
         answers = {party: unordered[party] for party in requests}
         for party, answer in answers.items():
             if isinstance(answer, Refused):
-                reason = f"Party '{party}' refused: {printable(answer.reason)}"
-                raise PartyRefused(reason, answer.code)
+                raise refused(party, answer)
         return answers
+
+
+def refused(party: str, answer: Refused) -> PartyRefused:
+    """Return the error of a party that declines."""
+    return PartyRefused(f"Party '{party}' refused: {printable(answer.reason)}", answer.code)
+
+
+def _last(answers: Sequence[Message]) -> Message | None:
+    return answers[-1] if answers else None
 
 
 class Endpoint(Protocol):
@@ -59,6 +92,19 @@ class Endpoint(Protocol):
 
     def serve(self, data: bytes) -> bytes:
         """Answer one message given and returned as bytes."""
+
+
+def serve_in_turn(party: Endpoint, requests: Sequence[bytes]) -> list[bytes]:
+    """Answer the messages of one frame in their order, up to the first that is refused."""
+    if not 1 <= len(requests) <= MOST_IN_TURN:
+        reason = f"a frame holds 1 to {MOST_IN_TURN} messages, not {len(requests)}."
+        return [encode(Refused(0, reason, "unknown-message"))]
+    answers: list[bytes] = []
+    for request in requests:
+        answers.append(party.serve(request))
+        if kind_in(answers[-1]) is Refused:
+            break
+    return answers
 
 
 class LocalTransport(Transport):

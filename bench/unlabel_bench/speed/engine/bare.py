@@ -2,12 +2,11 @@
 
 A frame whose header says `bare` is not handed to the parties' processes. The job's process at the
 active party then makes so many calls of the engine's own with the same bytes, one after the other,
-and tells how long each took. Kits allow these classes only where a bench has added them.
+and tells how long each took. Engines that a bench starts allow these classes, and no others do.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,10 +18,9 @@ from nvflare.collab.api.proxy_list import ProxyList
 
 from unlabel.errors import WireError
 from unlabel.link import pack
+from unlabel.remote import rules
 from unlabel.remote.bridge import ActiveBridge, PassiveBridge
 from unlabel.remote.job import write_job
-from unlabel.remote.kit import Kit
-from unlabel.remote.rules import RESOURCES, write_json
 
 
 class MeasuringBridge(ActiveBridge):
@@ -64,13 +62,10 @@ def write_measuring_job(folder: Path, parties: int) -> Path:
     return write_job(folder, parties, MeasuringBridge(), EchoingBridge())
 
 
-def allow_measuring(kit: Kit) -> None:
-    """Let jobs name the classes of the bench at this site."""
-    path = kit.engine / "local" / RESOURCES
-    resources = json.loads(path.read_bytes())
-    bridge = MeasuringBridge if kit.is_active else EchoingBridge
-    resources["class_allow_list"].append(f"{bridge.__module__}.{bridge.__qualname__}")
-    write_json(path, resources)
+def allow_measuring() -> None:
+    """Let jobs name the classes of the bench at sites that this process starts."""
+    for role, bridge in (("server", MeasuringBridge), ("client", EchoingBridge)):
+        rules.ALLOWED[role] = (*rules.ALLOWED[role], f"{bridge.__module__}.{bridge.__qualname__}")
 
 
 def processor_seconds(processes: Iterable[int]) -> float:

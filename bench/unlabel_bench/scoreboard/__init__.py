@@ -1,0 +1,1 @@
+"""Every recorded method on every recorded dataset, on one page."""

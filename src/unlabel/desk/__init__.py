@@ -1,0 +1,1 @@
+"""The erasure desk: requests to erase, from the demand that comes in to the letter."""

@@ -1,0 +1,1 @@
+"""The pages of the desk, one a file: its routes and what they show."""

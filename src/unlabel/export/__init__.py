@@ -1,0 +1,1 @@
+"""Tops that leave a blind run as files: signed, listed, and revoked by the next decision."""

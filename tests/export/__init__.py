@@ -1,0 +1,1 @@
+"""Exported tops: their form, their revocation, what serves and verifies them."""

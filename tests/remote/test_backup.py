@@ -1,0 +1,169 @@
+"""A backup is whole or refused, and of one moment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tarfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.command_line import nothing_written, one_thread, unlabel
+from coded import coded
+
+from unlabel.errors import RunError
+from unlabel.files import write_atomically
+from unlabel.remote import sealing
+from unlabel.remote.backup import INDEX, back_up, restore
+from unlabel.remote.kit import Kit
+
+__all__ = ["one_thread"]  # a fixture for every test here
+
+PASSPHRASE = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True)
+def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "SCRYPT_N", 2**10)
+
+
+@pytest.fixture
+def shop(kits: Path) -> Kit:
+    """A kit whose party has kept a version, unencrypted secrets and logs."""
+    kit = Kit.open(kits / "shop")
+    with kit.lock(), kit.lock("command"):
+        kit.seed()
+    write_atomically(kit.home / "versions" / "000003.json", b"{}")
+    write_atomically(kit.home / "versions" / "000003.safetensors", bytes(3_000_000))
+    write_atomically(kit.logs / "party.log", b"of yesterday")
+    write_atomically(kit.home / "transcript.jsonl", b"{}\n")
+    return kit
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and path.suffix != ".log"
+        and path.name not in ("transcript.jsonl", "lock", "command")
+    }
+
+
+@pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
+def test_a_kit_comes_back_as_it_was(shop: Kit, tmp_path: Path, passphrase: str | None) -> None:
+    file = tmp_path / "backups" / "shop.tar"
+    index = back_up(shop, file, passphrase)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert index.version == 3
+    restored = tmp_path / "elsewhere" / "shop"
+    restore(file, restored, passphrase, older=False)
+    assert contents(restored) == contents(shop.folder)
+    assert "state/secrets/seed" in contents(restored)
+    assert not (restored / "state" / "logs").exists()
+    assert Kit.open(restored).seed() == shop.seed()
+    assert oct((restored / "secrets" / "signing.key").stat().st_mode)[-3:] == "600"
+    key = shop.key.read_bytes()
+    assert (key in file.read_bytes()) == (passphrase is None)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
+def test_a_damaged_backup_changes_nothing(
+    shop: Kit, tmp_path: Path, passphrase: str | None
+) -> None:
+    file = tmp_path / "shop.tar"
+    back_up(shop, file, passphrase)
+    whole = file.read_bytes()
+    draw = np.random.default_rng(0)
+    padding = 0 if passphrase else 10_240  # a tar archive ends with blocks of zeros
+    for place in (0, 9, 600, *draw.integers(0, len(whole) - padding, 12)):
+        changed = bytearray(whole)
+        changed[place] ^= 1
+        file.write_bytes(changed)
+        _expect_refused_or_same(file, shop, tmp_path / "new", passphrase)
+    for size in (0, 7, 20, 1000, len(whole) // 2, len(whole) - padding - 600):
+        file.write_bytes(whole[:size])
+        with nothing_written(tmp_path), pytest.raises(RunError):
+            restore(file, tmp_path / "new", passphrase, older=False)
+        with nothing_written(shop.folder), pytest.raises(RunError):
+            restore(file, shop.folder, passphrase, older=True)
+
+
+def _expect_refused_or_same(file: Path, kit: Kit, target: Path, passphrase: str | None) -> None:
+    """A bit that says nothing, as the date in a header, may differ; no file may."""
+    try:
+        restore(file, target, passphrase, older=False)
+    except RunError:
+        assert not target.exists()
+    else:
+        assert passphrase is None
+        assert contents(target) == contents(kit.folder)
+        shutil.rmtree(target)
+
+
+def test_another_passphrase_another_party_and_odd_archives_are_refused(
+    shop: Kit, kits: Path, other_kits: Path, tmp_path: Path
+) -> None:
+    file, words = tmp_path / "shop.tar", tmp_path / "words"
+    back_up(shop, file, PASSPHRASE)
+    with pytest.raises(RunError, check=coded("not-a-backup")):
+        restore(file, tmp_path / "new", "another", older=False)
+    words.write_text(f"{PASSPHRASE}\n")
+    told = unlabel("party", "restore", file, tmp_path / "new").sentence
+    assert "--passphrase-file" in told
+    for foreign in (kits / "bank", other_kits / "shop"):
+        sentence = unlabel(
+            *("party", "restore", file, foreign, "--passphrase-file", words, "--older")
+        ).sentence
+        assert "agreement" in sentence
+    for name in ("../outside", "/tmp/outside", "state/../../outside"):
+        odd = tmp_path / "odd.tar"
+        data = b"x"
+        entry = {"sha256": hashlib.sha256(data).hexdigest(), "size": 1, "mode": 0o600}
+        about = {"schema": "unlabel backup 1", "party": "shop", "agreement": shop.digest}
+        facts = {"software": "", "at": "", "ledger": "", "lines": 0, "version": 0}
+        index = {**about, **facts, "files": {name: entry}}
+        (tmp_path / INDEX).write_text(json.dumps(index))
+        (tmp_path / "x").write_bytes(data)
+        with tarfile.open(odd, "w") as archive:
+            archive.add(tmp_path / INDEX, INDEX)
+            archive.add(tmp_path / "x", name)
+        with nothing_written(kits), pytest.raises(RunError):
+            restore(odd, shop.folder, older=True)
+        assert not (tmp_path / "outside").exists()
+
+
+def test_a_copy_of_a_party_that_writes_meanwhile_is_of_one_moment(
+    shop: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two files are always written with one number, one after the other."""
+    monkeypatch.setattr("unlabel.remote.backup.PAUSE", 0.02)
+    ended = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ended.is_set():
+            number += 1
+            for name in ("first", "second"):
+                write_atomically(shop.home / name, str(number).encode())
+            ended.wait(0.15)
+
+    write_atomically(shop.home / "first", b"0")
+    write_atomically(shop.home / "second", b"0")
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for turn in range(5):
+            back_up(shop, tmp_path / f"{turn}.tar")
+    finally:
+        ended.set()
+        writer.join()
+    for turn in range(5):
+        restored = tmp_path / str(turn)
+        restore(tmp_path / f"{turn}.tar", restored, older=False)
+        first, second = ((restored / "state/shop" / n).read_text() for n in ("first", "second"))
+        assert int(first) - int(second) in (0, 1)
