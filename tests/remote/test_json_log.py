@@ -48,6 +48,19 @@ def test_a_log_takes_no_more_room_than_four_files(
     assert json.loads(files[0].read_text().splitlines()[-1])["message"] == "line 199"
 
 
+def test_a_record_of_another_thread_that_comes_late_does_not_open_the_log_again(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "party.log"
+    with logging_to(path, "json", "shop"):
+        handler = logging.getLogger("unlabel").handlers[-1]  # as a thread has it in hand
+        log.warning("in time")
+    handler.handle(log.makeRecord(log.name, logging.WARNING, "", 0, "late", (), None))
+    assert isinstance(handler, logging.FileHandler)
+    assert handler.stream is None  # no file is left open
+    assert len(path.read_text().splitlines()) == 1
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that is always full")
 def test_a_full_disk_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -58,6 +58,26 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line)
 
 
+class _BoundedLog(logging.handlers.RotatingFileHandler):
+    """A log that stays closed: Python's own is opened anew by a record that comes after `close`.
+
+    A thread that has the list of handlers in hand still gives its record to one just removed.
+    """
+
+    is_closed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; `handle` and `close` hold the same lock."""
+        if not self.is_closed:
+            super().emit(record)
+
+    def close(self) -> None:
+        """Close the file for good."""
+        with self.lock or contextlib.nullcontext():
+            self.is_closed = True
+            super().close()
+
+
 def formatter(form: str, party: str) -> logging.Formatter:
     """Return the formatter of a party's log."""
     return JsonFormatter(party) if form == "json" else logging.Formatter(TEXT)
@@ -74,7 +94,7 @@ def logging_to(path: Path, form: str = "text", party: str = "") -> Iterator[None
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=OWNER_ONLY)
-        handler = logging.handlers.RotatingFileHandler(path, maxBytes=FULL, backupCount=OLD)
+        handler = _BoundedLog(path, maxBytes=FULL, backupCount=OLD)
     handler.setFormatter(formatter(form, party))
     ours = logging.getLogger("unlabel")
     before = ours.level
