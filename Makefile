@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip --disable-pip-version-check --quiet
-INPUTS := pyproject.toml bench/pyproject.toml constraints.txt
+INPUTS := pyproject.toml bench/pyproject.toml constraints.txt src/unlabel/_version.py
 
 .PHONY: demo desk-demo test stress stress-quick federation-demo federation-test check wheel-demo lint types docs site docs-figures related-work reproduction bench-small fuzz clean help
 
