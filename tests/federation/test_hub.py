@@ -246,6 +246,7 @@ def test_somebody_without_a_certificate_is_parted_with_in_time(
         silent.settimeout(5)
         assert silent.recv(10) == b""
     assert time.monotonic() - began < 4
+    until(lambda: hub.refused == 1)  # its line is written after it was parted with
     with plain(hub) as shouting:
         shouting.settimeout(5)
         with contextlib.suppress(OSError):

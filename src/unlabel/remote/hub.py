@@ -183,9 +183,9 @@ class Hub:
                 self._take(member, member.line.receive())
         except (OSError, EOFError, WireError, RunError) as error:
             if member is None:
-                self.refused += 1
                 note("rejected", address, code=_code(error))
                 log.warning("refused a connection from %s: %s", address, why(error))
+                self.refused += 1
             else:
                 self.drop(member, why(error))
         finally:
