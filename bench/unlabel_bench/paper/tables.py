@@ -20,6 +20,15 @@ CITATION = (
 SCENARIOS = {1: "single", 2: "two", 4: "four"}
 #: What the paper calls a method of ours; others have the same name there and here.
 THEIR_NAMES = {"mixup-ascent": "ours", "original": "baseline"}
+#: What the paper calls data of ours: sources of the bench, and the files that `paper_data` makes.
+THEIR_DATA = {
+    "brain-tumor-mri": "brain mri",
+    "brain_tumor_64.npz": "brain mri",
+    "cifar100.npz": "cifar100",
+    "covid19-radiography": "covid-19 radiography",
+    "covid19_64.npz": "covid-19 radiography",
+    "modelnet40_views32.npz": "modelnet",
+}
 #: Points from which a difference is explained.
 FEW = 5.0
 UNKNOWN = "We do not know why."
@@ -51,7 +60,8 @@ def printed(labels: int, model: str, data: str, method: str) -> dict[str, Printe
     '91.26 ± 0.12'
     """
     theirs = THEIR_NAMES.get(method, method)
-    return _tables().get((SCENARIOS.get(labels, ""), model, data, theirs), {})
+    known = THEIR_DATA.get(data, data)
+    return _tables().get((SCENARIOS.get(labels, ""), model, known, theirs), {})
 
 
 def printed_lambda(method: str) -> dict[str, Printed]:
@@ -100,12 +110,16 @@ def differences(
             if entry[name] and abs(entry[name]["mean"] - value.mean) > FEW
         ]
         if apart:
-            reason = _reason(plain_name(entry["method"]), result["about"]["data"])
+            reason = _reason(entry["method"], result["about"]["data"])
             lines.append(f"- `{entry['method']}`: {', '.join(apart)}. {reason}")
     return lines
 
 
 def _reason(method: str, data: str) -> str:
-    """Return what we know of a method's difference: on these data, or on any."""
+    """Return what we know of a method's difference: on these data, or on any.
+
+    `mixup-ascent@` has the reason of the method's presets.
+    """
     reasons: dict[str, dict[str, str]] = read("differences.json")
-    return reasons.get(data, {}).get(method) or reasons["any"].get(method, UNKNOWN)
+    name = plain_name(method) + ("@" if "@" in method else "")
+    return reasons.get(data, {}).get(name) or reasons["any"].get(name, UNKNOWN)
