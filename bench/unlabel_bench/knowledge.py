@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from unlabel.audit.classifiers import ridge_calls
 from unlabel.audit.measures.probing import chosen_rows
+from unlabel.party.optimisers import Adam
 from unlabel_bench.measures import Embedded, standardised
 
 #: Labelled rows a label of the probes with few of them, and draws that are averaged.
@@ -61,7 +62,7 @@ def nats_about(train: Tensor, v: Tensor, asked: Tensor, truth: Tensor) -> float:
         torch.manual_seed(0)
         critic = nn.Sequential(nn.Linear(x.shape[1], HIDDEN), nn.ReLU(), nn.Linear(HIDDEN, 2))
     critic = critic.to(x.device)
-    optimiser = torch.optim.Adam(critic.parameters(), lr=RATE)
+    optimiser = Adam(critic.parameters(), lr=RATE)
     least = torch.inf
     for step in range(1, STEPS + 1):
         some = torch.randint(len(x), (min(ROWS, len(x)),), generator=random).to(x.device)

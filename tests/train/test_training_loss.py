@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from unlabel.models import Top
 from unlabel.party import ActiveParty, PassiveParty, Stream
-from unlabel.party.learner import learning_rate
+from unlabel.party.optimisers import learning_rate
 from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.train import Holdings, assemble, batches
 

@@ -21,7 +21,7 @@ from unlabel.config import ModelSettings, RunConfig, TrainSettings, expect
 from unlabel.data import Features, Rows, split_features
 from unlabel.errors import TrainingError
 from unlabel.party import ActiveParty, PassiveParty
-from unlabel.party.learner import make_optimiser
+from unlabel.party.optimisers import make_optimiser
 from unlabel.train import Holdings, assemble, batches
 from unlabel_bench.registry import BENCHES, Bench, Result, Say
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unlabel.audit.layers import told_apart
+from unlabel.party.optimisers import Adam
 
 #: Ridge of the linear probe, in units of the number of rows.
 RIDGE = 1e-3
@@ -81,7 +82,7 @@ def network_calls(x: Tensor, labels: Tensor, test: Tensor, count: int) -> Tensor
     def logits(rows: Tensor) -> Tensor:
         return (rows @ inner + bias).relu() @ outer + last
 
-    optimiser = torch.optim.Adam([inner, outer, bias, last], lr=RATE, fused=True)
+    optimiser = Adam([inner, outer, bias, last], lr=RATE, fused=True)
     rows = x.float()
     with torch.enable_grad():
         for _ in range(STEPS):

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from unlabel.forget.public_set import MOST
 from unlabel.forget.work import Work
+from unlabel.party.optimisers import Adam
 
 #: Largest norm of the row that says what a request is about.
 CLIP = 1.0
@@ -67,7 +68,7 @@ def public_head(embeddings: list[Tensor], labels: Tensor, count: int) -> nn.Line
     head = nn.Linear(joined.shape[1], count, device=joined.device)
     nn.init.zeros_(head.weight)
     nn.init.zeros_(head.bias)
-    optimiser = torch.optim.Adam(head.parameters(), lr=HEAD_LR)
+    optimiser = Adam(head.parameters(), lr=HEAD_LR)
     with torch.enable_grad():
         for _ in range(HEAD_STEPS):
             optimiser.zero_grad()

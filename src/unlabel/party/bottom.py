@@ -17,6 +17,7 @@ from unlabel.models.contrast import Projection, nt_xent
 from unlabel.models.registry import fit_parts
 from unlabel.party.graphs import Replay
 from unlabel.party.learner import Learner, Place
+from unlabel.party.optimisers import Adam
 from unlabel.party.randomness import Stream
 from unlabel.wire import InputRule, Mode
 
@@ -53,7 +54,7 @@ class MovableInputs:
     ) -> None:
         self.values = values.detach().clone().requires_grad_()
         self._rate, self._decay, self._unit = rate, decay, unit
-        self._adam = torch.optim.Adam([self.values], lr=rate) if rule == "adam" else None
+        self._adam = Adam([self.values], lr=rate) if rule == "adam" else None
 
     @torch.no_grad()
     def move(self, gradients: Tensor) -> None:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.optim import SGD, Adam, Optimizer
 
 from unlabel.config import OptimiserSettings, Precision
 from unlabel.errors import CheckpointError
 from unlabel.files import sha256
+from unlabel.party.optimisers import Adam, learning_rate, make_optimiser
 from unlabel.party.randomness import Stream
 from unlabel.party.transform import Sums, dampen, noise
 from unlabel.wire import Mode, Rule
@@ -66,9 +63,6 @@ class Learner:
         self._settings = settings
         self._span = steps
         self._optimiser = make_optimiser(settings, self._weights)
-        # PyTorch wraps `step` in hooks for its profiler and compiler that nobody uses here and
-        # that cost a small model more time than the step itself.
-        self._move = inspect.unwrap(type(self._optimiser).step)
         self.clear()
 
     def begin(self, mode: Mode, step: int) -> None:
@@ -153,8 +147,7 @@ class Learner:
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         before = [weights.detach().clone() for weights in self._weights] if self._update_sum else []
-        with torch.no_grad():
-            self._move(self._optimiser)
+        self._optimiser.step()
         if self._update_sum:
             updates = [now.detach() - old for now, old in zip(self._weights, before, strict=True)]
             self.updates.add(self._update_sum, updates)
@@ -221,55 +214,3 @@ class Learner:
             updates = [named[f"moves/{name}/{index}"] for index in range(len(self._weights))]
             self.updates.add(name, [m.to(w) for m, w in zip(updates, self._weights, strict=True)])
         self.clear()
-
-
-def learning_rate(settings: OptimiserSettings, step: int, steps: int) -> float:
-    """Return the learning rate of step 0 .. steps - 1.
-
-    With s = step + 1/2, w = warmup * steps and t = (s - w) / (steps - w):
-    lr * s / w while s < w, then lr, lr * (1 - t) or lr * (1 + cos(pi t)) / 2.
-    """
-    steps = max(steps, 1)
-    middle, rise = step + 0.5, settings.warmup * steps
-    if middle < rise:
-        return settings.lr * middle / rise
-    done = min(1.0, (middle - rise) / (steps - rise))
-    if settings.schedule == "linear":
-        return settings.lr * (1 - done)
-    if settings.schedule == "cosine":
-        return settings.lr * (1 + math.cos(math.pi * done)) / 2
-    return settings.lr
-
-
-class _Uncompiled(Optimizer):
-    """An optimiser without the wrappers that import PyTorch's compiler when it is made.
-
-    The compiler is not used here, and takes a process longer to import than PyTorch itself.
-    """
-
-    add_param_group = inspect.unwrap(Optimizer.add_param_group)
-    state_dict = inspect.unwrap(Optimizer.state_dict)
-    load_state_dict = inspect.unwrap(Optimizer.load_state_dict)
-
-
-class _SGD(_Uncompiled, SGD):
-    """SGD as PyTorch has it."""
-
-
-class _Adam(_Uncompiled, Adam):
-    """Adam as PyTorch has it."""
-
-
-def make_optimiser(settings: OptimiserSettings, parameters: Iterable[Tensor]) -> Optimizer:
-    """Return an optimiser over the parameters."""
-    # A model without weights, such as principal components, has nothing to move.
-    weights = list(parameters) or [torch.zeros(0)]
-    lr, decay = settings.lr, settings.weight_decay
-    # Fused: all weights in one call, on a CPU as on a GPU.
-    if settings.optimiser == "adam":
-        return _Adam(weights, lr=lr, weight_decay=decay, fused=True)
-    momentum = settings.momentum
-    nesterov = settings.nesterov and momentum > 0  # without momentum they are the same
-    return _SGD(
-        weights, lr=lr, momentum=momentum, nesterov=nesterov, weight_decay=decay, fused=True
-    )

@@ -12,7 +12,7 @@ from torch import nn
 from unlabel.config import OptimiserSettings
 from unlabel.errors import TrainingDiverged
 from unlabel.party import ActiveParty, Stream, own_randomness
-from unlabel.party.learner import learning_rate
+from unlabel.party.optimisers import learning_rate
 from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train.loop import batch_count, batches

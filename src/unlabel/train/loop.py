@@ -14,7 +14,7 @@ from unlabel.config import TrainSettings
 from unlabel.data import Rows
 from unlabel.errors import DIVERGED, PartyRefused, TrainingDiverged
 from unlabel.party import REMEMBERED, ActiveParty, Stream, own_randomness
-from unlabel.party.learner import learning_rate
+from unlabel.party.optimisers import learning_rate
 from unlabel.train.epochs import epochs_of, patience_of
 from unlabel.train.evaluation import evaluate
 from unlabel.train.facts import VersionFacts

@@ -23,7 +23,7 @@ from unlabel.errors import DataError, TrainingDiverged
 from unlabel.models.estimators import EstimatorHead
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty, Stream, own_randomness
-from unlabel.party.learner import learning_rate, make_optimiser
+from unlabel.party.optimisers import AdamW, learning_rate, make_optimiser
 from unlabel.party.training_loss import MIXING, TrainingLoss, balanced
 from unlabel.train.assembly import LABEL_FREE
 from unlabel.train.label_free import VIEWS, read_kept
@@ -230,9 +230,7 @@ def make_fit_optimiser(recipe: Recipe, top: nn.Module) -> torch.optim.Optimizer:
     settings, weights = recipe.settings, list(top.parameters())
     if recipe.optimiser is not None:
         return make_optimiser(recipe.optimiser, weights)
-    return torch.optim.AdamW(
-        weights, lr=settings.lr, weight_decay=settings.weight_decay, fused=True
-    )
+    return AdamW(weights, lr=settings.lr, weight_decay=settings.weight_decay, fused=True)
 
 
 Gathered = tuple[Tensor, Tensor, list[Tensor]]
