@@ -100,13 +100,12 @@ class Visit:
 class Buckets:
     """How often each may ask: so many at once, and so many a second in the long run."""
 
-    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, who: str, most: int, rate: float) -> None:
         """Count a request, or raise where it comes too soon."""
-        now = self._now()
+        now = time.monotonic()
         left, at = self._left.pop(who, (float(most), now))
         left = min(float(most), left + (now - at) * rate)
         if left < 1:

@@ -14,7 +14,6 @@ and every kit's agreement names them, so that another key takes new kits for all
 
 from __future__ import annotations
 
-import datetime
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,7 +93,7 @@ def renew(
     return Renewal(renewed, keys)
 
 
-def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[Path]:
+def install(kit: Kit, file: Path) -> list[Path]:
     """Put renewed certificates, and the keys that belong to them, in place of the old ones.
 
     All are tried beside the old files first, so that a wrong file changes nothing.
@@ -122,7 +121,7 @@ def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[
                 ready.append((_beside(key, WAITING), key))
             # Where an earlier install broke off, the key may be in place already.
             new_key = next((draft for draft, target in ready if target == key), key)
-            check_certificate(_beside(certificate, INCOMING), new_key, each.root, owner, now)
+            check_certificate(_beside(certificate, INCOMING), new_key, each.root, owner)
     except RunError:
         for draft, _ in ready:
             if draft.name.endswith(INCOMING):
@@ -140,10 +139,10 @@ def is_list(file: Path) -> bool:
     return any(kind == "X509 CRL" for kind, _ in _blocks(file))
 
 
-def install_list(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[int]:
+def install_list(kit: Kit, file: Path) -> list[int]:
     """Keep the lists of a file that are newer than the party's; return their numbers."""
     data = b"".join(block for kind, block in _blocks(file) if kind == "X509 CRL")
-    return revocation.take(kit, data, f"'{file}'", now)
+    return revocation.take(kit, data, f"'{file}'")
 
 
 def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str, rsa.RSAPublicKey]:
