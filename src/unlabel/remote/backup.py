@@ -113,8 +113,9 @@ def writing_backup(path: Path, passphrase: str | None) -> Iterator[BinaryIO]:
             if passphrase is None:
                 yield file
             else:
-                with SealingWriter(file, passphrase) as sealing:
-                    yield cast(BinaryIO, sealing)
+                sealing = SealingWriter(file, passphrase)
+                yield cast(BinaryIO, sealing)
+                sealing.end()
             file.flush()
             os.fsync(file.fileno())
 
