@@ -24,6 +24,7 @@ from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
+from unlabel.report.certificate import committed
 from unlabel.report.service import purge_times, state_since
 from unlabel.runfolder import CERTIFICATE
 from unlabel.train.facts import staged_in
@@ -169,7 +170,7 @@ def commit(doing: Doing) -> None:
         copies = [asdict(each) for each in federation.copies()]
         doing.desk.keep_status(federation.status())
     _write_report(doing)
-    facts = {"copies": copies, "committed": _at(doing, "commit"), "forced": force}
+    facts = {"copies": copies, "committed": committed(doing.ledger(), doing.id).at, "forced": force}
     with doing.desk.store.transaction():
         doing.ended("committed", "committed", facts, head=doing.ledger()[-1].hash)
         doing.desk.plan_waiting()
@@ -280,12 +281,6 @@ def _purge_times(body: Any) -> dict[str, str | None]:
         purged = signed["part"]["purge"]
         times[party] = purged["at"] if purged else None
     return times
-
-
-def _at(doing: Doing, event: str) -> str:
-    """Return when the ledger says that something was done to the request."""
-    lines = [e.at for e in doing.ledger() if (e.event, e.request) == (event, doing.id)]
-    return lines[-1] if lines else ""
 
 
 def _write_report(doing: Doing) -> None:
