@@ -35,7 +35,10 @@ from unlabel.remote.sealing import MAGIC, OpeningReader, SealingWriter
 SCHEMA, INDEX = "unlabel backup 1", "backup.json"
 STATE = "state"
 #: What is made anew by itself, or tells nothing that is needed: logs, sockets, the engine's files.
-LEFT_OUT = ("logs", "links", "engine", "admin", "lock", "command", "serving")
+LEFT_OUT = (
+    *("logs", "links", "engine", "admin"),
+    *("lock", "serving", "command", "wanted", "predicting"),
+)
 #: A party's transcript is a log too, and what a crash left half-written is nothing.
 LEFT_OUT_NAMES = ("transcript.jsonl", "transcript.jsonl.1")
 #: Of a kit, not of what its party decided: stays as it is where a backup is restored into a kit.

@@ -14,6 +14,7 @@ KIT/
     engine/, admin/  the engine's files, where it carries: written anew at every start
     lock             held by the process that keeps the party running
     serving          the id of that process, while it serves
+    command, wanted, predicting   who has the session with the parties (`turns.py`)
 """
 
 from __future__ import annotations
