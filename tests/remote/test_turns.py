@@ -11,7 +11,7 @@ import pytest
 
 from unlabel.errors import RunError
 from unlabel.remote.kit import Kit
-from unlabel.remote.party_home import serving
+from unlabel.remote.serving_note import serving
 from unlabel.remote.turns import COMMAND, PREDICTING, command_turn, is_wanted
 
 
