@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unlabel.audit.binding import verdict_of
 from unlabel.desk import preview
 from unlabel.desk.failures import WrongState
-from unlabel.desk.requests import Request
+from unlabel.desk.requests import Request, State
 from unlabel.desk.tasks import Task, Verb
 from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
@@ -77,7 +77,7 @@ class Doing:
         before = "staged" if staged is not None and staged.id == self.id else "none"
         return state_since(self.ledger(), self.id, before)
 
-    def ended(self, state: Any, event: str, facts: dict[str, Any], **note: Any) -> None:
+    def ended(self, state: State, event: str, facts: dict[str, Any], **note: Any) -> None:
         """Note, all at once, what the task came to."""
         with self.desk.store.transaction():
             self.desk.requests.note(self.number, state, **{"trouble": None, **facts})
@@ -274,7 +274,7 @@ def _purges(doing: Doing) -> bool:
     return any(purge_times({"active": doing.ledger()}, doing.id).values())
 
 
-def _purge_times(body: Any) -> dict[str, str | None]:
+def _purge_times(body: Mapping[str, Any]) -> dict[str, str | None]:
     """Return when each party attests a purge, by a certificate."""
     times: dict[str, str | None] = dict.fromkeys(body["not_signed"])
     for party, signed in body["parties"].items():

@@ -27,7 +27,7 @@ from unlabel.errors import DataError
 WORKING: tuple[Role, ...] = ("caseworker", "approver")
 #: Requests of one session, or of an address that nobody is signed in from: at once, and a second.
 READS, POSTS = (200, 20.0), (40, 1.0)
-#: Buckets that are kept at most; the fullest are forgotten.
+#: Buckets that are kept at most; the one used longest ago is forgotten first.
 MOST_BUCKETS = 10_000
 #: Fields of a form, and bytes of one that is no file.
 MOST_FIELDS, MOST_BYTES = 3000, 2**20

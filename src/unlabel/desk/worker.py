@@ -22,7 +22,7 @@ from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY
 from unlabel.party import Ledger
-from unlabel.progress import watch_nothing
+from unlabel.progress import Watch, watch_nothing
 from unlabel.report.certificate import committed
 from unlabel.report.service import state_since
 from unlabel.serve.shield import where
@@ -170,7 +170,7 @@ class Worker:
 
         return noted_as(kit, task.asked_by, f"desk {task.verb}")
 
-    def _watching(self, task: Task) -> Any:
+    def _watching(self, task: Task) -> Watch:
         def watch(done: int, total: int, note: str) -> None:
             self.progress = Progress(task.number, done, total, note)
             if task.verb not in CANCELLABLE:
