@@ -26,6 +26,7 @@ from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, sync_folder, write_atomically, writing
 from unlabel.remote import revocation
 from unlabel.remote.authority_folder import AuthorityFolder
+from unlabel.remote.certificate_requests import read_requests, request_for
 from unlabel.remote.certificates import (
     Identity,
     certificate_bytes,
@@ -35,7 +36,6 @@ from unlabel.remote.certificates import (
     may_certify,
     owner_of,
     read_chain,
-    request_for,
 )
 from unlabel.remote.kit import Kit
 
@@ -148,20 +148,11 @@ def install_list(kit: Kit, file: Path) -> list[int]:
 def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str, rsa.RSAPublicKey]:
     """Return the keys of a request; each must be proved by a signature, and be this party's."""
     keys: dict[str, rsa.RSAPublicKey] = {}
-    for kind, block in _blocks(path):
-        if kind != "CERTIFICATE REQUEST":
-            continue
-        try:
-            request = x509.load_pem_x509_csr(block)
-            valid = request.is_signature_valid
-        except ValueError as error:
-            raise RunError(f"'{path}' is damaged; have the request made again.") from error
-        key = request.public_key()
-        if not valid or not isinstance(key, rsa.RSAPublicKey):
-            raise RunError(
-                f"The request '{path}' is not signed by its own key; have it made again."
-            )
-        keys[owner_of(request.subject)[0]] = key
+    for asked in read_requests(path):
+        key = asked.public_key()
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise RunError(f"A key in the request '{path}' is no RSA key; have it made again.")
+        keys[owner_of(asked.subject)[0]] = key
     if keys.keys() != owners.keys():
         raise RunError(
             f"'{path}' is no request of party '{party}': it is for "
