@@ -204,7 +204,8 @@ def plain(value: Any) -> Any:
 
 def in_words(text: str) -> str:
     """Return a page without ids of requests, moments, durations, and when messages were sent."""
-    text = re.sub(r'<rect class="bar (sent|received)"[^>]*>', "*", text)
+    # How many bars there are follows from when messages were sent too: some share one.
+    text = re.sub(r'(<rect class="bar (sent|received)"[^>]*>)+', "*", text)
     text = re.sub(r"seconds</dt><dd>[^<]*", "*", text)
     for what in (r"\b[0-9a-f]{16}\b", r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?", r"\d+(\.\d+)? s\b"):
         text = re.sub(what, "*", text)

@@ -1260,10 +1260,6 @@ class Federation:
         )
 
 
-def _say_nothing(_: str) -> None:
-    """Take note of nothing."""
-
-
 def _expect_slots(config: RunConfig) -> None:
     """Raise where a run's requests need no slots, or slots would hide nothing of them."""
     if config.bottoms == "blind":

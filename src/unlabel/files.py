@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from unlabel.errors import RunError
@@ -72,6 +72,41 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Let one process at a time into a block, by a lock on a folder that is there; others wait."""
+    with writing(folder):
+        handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)  # which also lets the lock go
+
+
+@contextlib.contextmanager
+def locked(path: Path, taken: Callable[[str], str]) -> Iterator[None]:
+    """Hold the lock of a file inside the block, or raise where another process holds it.
+
+    taken  says so in a sentence; it is given the number of that process, "" if it is not known
+    """
+    with writing(path):
+        # Not truncated: it holds the number of the process that has the lock.
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+            raise RunError(taken(holder), code="in-use") from error
+        with writing(path):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(handle)  # which also lets the lock go
 
 
 def is_locked(path: Path) -> bool:

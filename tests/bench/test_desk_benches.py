@@ -15,6 +15,7 @@ from unlabel_bench.speed import desk_load
 from unlabel_bench.speed.desk_load import FIRST, DeskLoadSettings
 
 from unlabel.desk.office import Desk
+from unlabel.desk.requests import About
 from unlabel.errors import SettingsError
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -66,9 +67,7 @@ def test_a_request_that_was_lost_or_done_twice_would_be_seen(tmp_path: Path) -> 
     run = train(tmp_path / "run", 240, 0)
     desk = Desk.open(run.folder)
     who = str(run.holdings.ids[int(run.holdings.rows.train[0])])
-    number = desk.requests.add(
-        labels=(), ids=(who,), received="2026-11-02", due="2026-12-02", by="ada"
-    )
+    number = desk.requests.add(About((), (who,), "2026-11-02", "2026-12-02"), by="ada")
     desk.trail.add("received", number, "ada")
     desk.trail.add("committed", number, "ada")
     desk.trail.add("committed", number, "ada")

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,15 @@ def in_shell(*words: object, cwd: Path, file_limit: int | None = None) -> Outcom
         command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=120
     )
     return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def address_of(server: subprocess.Popen[str]) -> str:
+    """Return the address that a command says it listens on, once it does."""
+    assert server.stderr is not None
+    while line := server.stderr.readline():
+        if said := re.search(r"https?://127\.0\.0\.1:\d+", line):
+            return said.group().replace("127.0.0.1", "localhost")
+    raise AssertionError("it ended before it listened")
 
 
 @pytest.fixture(scope="module", autouse=True)

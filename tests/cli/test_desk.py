@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import ssl
@@ -14,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli.command_line import QUICK, contents, one_thread, unlabel
+from cli.command_line import QUICK, address_of, contents, one_thread, unlabel
 from cli.test_serve import write_certificate
 
 from unlabel.cli import desk_demo
@@ -114,21 +113,14 @@ def test_it_opens_over_tls_and_ends_when_asked(run: Path, password: Path, tmp_pa
     words = ["desk", run, "--port", 0, "--certificate", certificate, "--key", key]
     program = [sys.executable, "-m", "unlabel", *map(str, words)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stderr is not None
-        address = ""
-        while not address:
-            line = server.stderr.readline()
-            assert line, "it ended"
-            address = "".join(re.findall(r"https://127\.0\.0\.1:\d+", line))
+        address = address_of(server)
         context = ssl.create_default_context(cafile=str(certificate))
-        with urllib.request.urlopen(
-            f"{address.replace('127.0.0.1', 'localhost')}/", context=context, timeout=60
-        ) as reply:
+        with urllib.request.urlopen(f"{address}/", context=context, timeout=60) as reply:
             text, cookie = reply.read().decode(), reply.headers["set-cookie"]
             headers = reply.headers
         second = unlabel("desk", run, "--port", 0)
         server.send_signal(signal.SIGTERM)
-        rest = server.stderr.read()
+        _, rest = server.communicate(timeout=60)
     assert "<h1>Sign in</h1>" in text
     assert cookie.startswith("__Host-desk=")
     for part in ("HttpOnly", "Secure", "SameSite=strict", "Path=/"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import ssl
 import subprocess
@@ -14,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cli.command_line import QUICK, one_thread, unlabel
+from cli.command_line import QUICK, address_of, one_thread, unlabel
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -55,22 +54,17 @@ def test_it_answers_over_tls_to_who_has_the_token_and_ends_when_asked(
     words = ["serve", run, "--port", 0, "--certificate", certificate, "--key", key]
     program = [sys.executable, "-m", "unlabel", *map(str, words), "--token", str(token)]
     with subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=os.environ) as server:
-        assert server.stderr is not None
-        address = ""
-        while not address:
-            line = server.stderr.readline()
-            assert line, "it ended"
-            address = "".join(re.findall(r"https://127\.0\.0\.1:\d+", line))
+        address = address_of(server)
         context = ssl.create_default_context(cafile=str(certificate))
         asked = urllib.request.Request(
-            f"{address.replace('127.0.0.1', 'localhost')}/predict",
+            f"{address}/predict",
             json.dumps({"ids": ["0", "1"]}).encode(),
             {"content-type": "application/json", "authorization": "Bearer 0123456789abcdef"},
         )
         with urllib.request.urlopen(asked, context=context, timeout=60) as reply:
             body = json.load(reply)
         server.send_signal(signal.SIGTERM)
-        rest = server.stderr.read()
+        _, rest = server.communicate(timeout=60)
     assert (server.returncode, body["version"], len(body["predictions"])) == (0, 1, 2)
     assert "POST /predict 200" in rest
     assert "Traceback" not in rest

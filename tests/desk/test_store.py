@@ -97,7 +97,7 @@ def test_references_are_checked_and_nobody_else_may_read(store: Store) -> None:
     assert store.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-def test_what_was_deleted_is_in_no_file(store: Store) -> None:
+def test_what_was_deleted_is_in_no_file_once_the_store_is_closed(store: Store) -> None:
     secret = "C-10007-who-is-to-be-forgotten"
     with store.transaction() as connection:
         connection.execute("INSERT INTO one VALUES (?)", (secret,))
@@ -105,7 +105,7 @@ def test_what_was_deleted_is_in_no_file(store: Store) -> None:
         connection.execute("DELETE FROM one")
     folder = store.path.parent
     assert any(secret.encode() in path.read_bytes() for path in folder.iterdir())
-    store.scrub()
+    store.close()
     assert not any(secret.encode() in path.read_bytes() for path in folder.iterdir())
 
 

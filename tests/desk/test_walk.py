@@ -28,15 +28,14 @@ def pictures() -> Path | None:
     return Path(folder) if folder else None
 
 
-@pytest.mark.parametrize("width", [PHONE, SCREEN])
 def test_one_person_is_forgotten_with_the_page_alone(
-    make_desk: MakeDesk, browser: Browser, tmp_path: Path, width: int
+    make_desk: MakeDesk, browser: Browser, tmp_path: Path
 ) -> None:
     desk = make_desk()
     letter = tmp_path / "demand.pdf"
     letter.write_bytes(DEMAND)
     with served(desk) as address:
-        ada = Person(browser, address, width, pictures())
+        ada = Person(browser, address, PHONE, SCREEN, pictures=pictures())
         ada.go("/")
         ada.see("#sign-in")
         ada.look("sign-in")
@@ -95,7 +94,7 @@ def test_a_wrong_id_is_mended_and_two_persons_decide(make_desk: MakeDesk, browse
     settings = DeskSettings(two_persons=True, organisation="Bank of Nowhere")
     desk = make_desk("supervised", settings=settings)
     with served(desk) as address:
-        one = Person(browser, address, SCREEN, pictures())
+        one = Person(browser, address, SCREEN, pictures=pictures())
         one.sign_in("ada")
         one.go("/requests/new")
         one.type("#ids", "P005, P999")

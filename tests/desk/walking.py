@@ -67,21 +67,27 @@ def served(desk: Desk) -> Iterator[str]:
 
 
 class Person:
-    """Somebody with a browser window of some width."""
+    """Somebody with a browser window of some width, who also looks at pages in others."""
 
-    def __init__(self, browser: Browser, at: str, width: int, pictures: Path | None = None) -> None:
-        self.browser, self.at, self.width, self.pictures = browser, at, width, pictures
+    def __init__(
+        self, browser: Browser, at: str, *widths: int, pictures: Path | None = None
+    ) -> None:
+        self.browser, self.at, self.widths, self.pictures = browser, at, widths, pictures
         self.pages: list[str] = []
         self.trouble: list[str] = []
         browser.call("Network.clearBrowserCookies")
-        browser.call(
+        self.resize(widths[0])
+        browser.events.clear()
+
+    def resize(self, width: int) -> None:
+        """Make the window as wide."""
+        self.browser.call(
             "Emulation.setDeviceMetricsOverride",
             width=width,
             height=844,
             deviceScaleFactor=1,
             mobile=width < 600,
         )
-        browser.events.clear()
 
     def go(self, path: str) -> None:
         """Type an address."""
@@ -137,8 +143,13 @@ class Person:
         self.browser.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
     def look(self, name: str) -> None:
-        """Look at a page in light and in dark; keep what is wrong with it, and pictures of it."""
+        """Look at a page in each width, in light and in dark; keep what is wrong, and pictures."""
         self.pages.append(name)
+        for width in reversed(self.widths):  # it stays in the first
+            self.resize(width)
+            self._look(name, width)
+
+    def _look(self, name: str, width: int) -> None:
         for scheme in SCHEMES:
             feature = {"name": "prefers-color-scheme", "value": scheme}
             self.browser.call("Emulation.setEmulatedMedia", media="", features=[feature])
@@ -146,9 +157,9 @@ class Person:
             assert dark == (scheme == "dark")
             self.wait("document.getAnimations().length === 0")
             faults = self.browser.ask(FAULTS)
-            self.trouble += [f"{name}, {self.width}, {scheme}: {fault}" for fault in faults]
+            self.trouble += [f"{name}, {width}, {scheme}: {fault}" for fault in faults]
             if self.pictures is not None:
-                self.browser.screenshot(self.pictures / f"{name}-{self.width}-{scheme}.png")
+                self.browser.screenshot(self.pictures / f"{name}-{width}-{scheme}.png")
 
     def sign_in(self, name: str) -> None:
         """Sign in."""

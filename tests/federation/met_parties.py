@@ -18,6 +18,7 @@ from unlabel.remote.hub_sessions import HubSessions
 from unlabel.remote.kit import Kit
 from unlabel.remote.party_home import open_party
 from unlabel.remote.party_line import PartyLine
+from unlabel.remote.registration import welcome
 from unlabel.remote.tls import client_context, server_context
 from unlabel.wire import Describe, Done, Endpoint, Message, decode, encode
 
@@ -48,7 +49,7 @@ class Holder:
         while not (frames := self._sealed.feed(carry(self._sealed.drain()))):
             pass
         self.hello = frames[0].facts()
-        self._sealed.seal(Frame(Kind.WELCOME))
+        self._sealed.seal(welcome())
 
     def sealed_request(self, *steps: int, epoch: int = 1, call: int | None = None) -> bytes:
         """Return the next request as it travels."""

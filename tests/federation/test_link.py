@@ -129,7 +129,7 @@ def test_a_wrong_key_is_refused_and_does_no_harm(
 ) -> None:
     with pytest.raises(AuthenticationError):
         Client(str(links / f"{NAME}.sock"), family="AF_UNIX", authkey=b"guessed")
-    assert server.jobs == 0
+    assert server.responder.jobs == 0
     with contextlib.closing(call(links, NAME)) as connection:
         Holder(hub, over(connection)).ask(7)
     assert asked(server) == [7]
@@ -187,7 +187,7 @@ def test_the_newest_connection_wins(server: PartyServer, links: Path, hub: Kit) 
     with pytest.raises((EOFError, OSError)):
         first.ask(3)
     second.ask(4)
-    assert (asked(server), server.jobs) == ([1, 2, 4], 2)
+    assert (asked(server), server.responder.jobs) == ([1, 2, 4], 2)
     old.close()
     new.close()
 

@@ -12,8 +12,9 @@ from unlabel import Federation
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, RunError
 from unlabel.forget import ForgetSettings
-from unlabel.remote.backup import back_up, restore
+from unlabel.remote.backup import back_up
 from unlabel.remote.kit import Kit
+from unlabel.remote.restore import restore
 
 
 def test_a_backup_of_before_a_decision_is_refused_by_the_others(tmp_path: Path) -> None:

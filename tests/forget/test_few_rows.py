@@ -35,7 +35,7 @@ def trained(rare: int) -> Federation:
     return fed
 
 
-@pytest.mark.parametrize("rare", [1, 2, 3])
+@pytest.mark.parametrize("rare", [1, pytest.param(2, marks=pytest.mark.long), 3])
 def test_it_is_forgotten_audited_and_committed_and_partners_cannot_tell(rare: int) -> None:
     views = []
     for label in (RARE, "car"):

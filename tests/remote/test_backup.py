@@ -17,8 +17,9 @@ from coded import coded
 from unlabel.errors import RunError
 from unlabel.files import write_atomically
 from unlabel.remote import sealing
-from unlabel.remote.backup import INDEX, back_up, restore
+from unlabel.remote.backup import INDEX, back_up
 from unlabel.remote.kit import Kit
+from unlabel.remote.restore import restore
 
 __all__ = ["one_thread"]  # a fixture for every test here
 

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -17,6 +15,7 @@ from typing import Any
 
 import pytest
 from cli.command_line import unlabel
+from remote.operated_party import Child, operate
 
 from unlabel.errors import UsageError, WireError
 from unlabel.link import call, links_folder
@@ -25,8 +24,6 @@ from unlabel.remote.health import STATUSES
 from unlabel.remote.local_cluster import await_serving, free_port
 from unlabel.remote.metrics import Address
 
-PROGRAM = Path(__file__).with_name("operated_party.py")
-
 
 class Party:
     """A party in a process of its own.
@@ -34,16 +31,12 @@ class Party:
     told  the file that says how it stands with the others
     """
 
-    def __init__(self, kit: Path, told: Path, *words: str) -> None:
+    def __init__(self, kit: Path, told: Path, address: str | None = None) -> None:
         self.kit, self.told = kit, told
         self.tell()
         printed = told.with_suffix(".log")
-        with printed.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), str(kit), str(told), *words],
-                stdout=output,
-                stderr=output,
-            )
+        printed.touch()
+        self.process = Child(lambda: operate(kit, told, address), printed)
         await_serving(self.process, kit, printed, seconds=60)
 
     def tell(self, **contact: Any) -> None:
@@ -109,7 +102,7 @@ def test_a_party_stops_by_command_and_by_signal_with_status_0(shop: Party, tmp_p
     assert transcript.count("\n") == 2  # what was not written yet was
     assert unlabel("party", "stop", shop.kit).code == 0  # nothing is left to do
     restarted = Party(shop.kit, shop.told)
-    restarted.process.terminate()
+    restarted.process.kill(signal.SIGTERM)
     assert restarted.process.wait(timeout=10) == 0
 
 
@@ -178,7 +171,7 @@ def test_metrics_are_read_by_prometheus_s_parser_and_name_nobody(
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
             text = answer.read().decode()
     finally:
-        party.process.terminate()
+        party.process.kill(signal.SIGTERM)
         assert party.process.wait(timeout=10) == 0
     families = {family.name: family for family in parser.text_string_to_metric_families(text)}
     values = {name: family.samples[0].value for name, family in families.items() if family.samples}

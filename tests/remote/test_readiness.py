@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from unlabel.errors import RunError
-from unlabel.remote.local_cluster import await_serving, serving_process
-from unlabel.remote.party_home import SERVING, serving
+from unlabel.remote.local_cluster import await_serving
+from unlabel.remote.serving_note import SERVING, serving, serving_process
 
 #: A process that serves a kit until it is ended.
 SERVES = """
 import sys, time
 from pathlib import Path
-from unlabel.remote.party_home import serving
+from unlabel.remote.serving_note import serving
 
 with serving(Path(sys.argv[1]) / "state"):
     time.sleep(60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -105,22 +106,29 @@ def test_many_answers_at_once_keep_no_decision_out(a_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_who_dies_holding_a_lock_keeps_nobody_out(a_run: MakeRun, shared: bool) -> None:
+def test_who_dies_holding_a_lock_keeps_nobody_out(
+    a_run: MakeRun, shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "PATIENCE", 0.1)
     home = a_run() / "active"
-    hold = "hold = hold_answers(home)" if shared else "w = without_answers(home); w.__enter__()"
-    program = (
-        "import sys, time; from pathlib import Path\n"
-        "from unlabel.party.answering import hold_answers, without_answers\n"
-        f"home = Path(sys.argv[1]); {hold}; print('held', flush=True); time.sleep(60)"
-    )
-    words = [sys.executable, "-c", program, str(home)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "held\n"
-        if not shared:
-            with pytest.raises(RunError):
-                hold_answers(home)
-        other.send_signal(signal.SIGKILL)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.nullcontext(hold_answers(home)) if shared else without_answers(home):
+            os.write(writing, b"held")
+            time.sleep(60)
+        os._exit(0)
+    assert os.read(reading, 4) == b"held"
+    if shared:
+        with pytest.raises(RunError), without_answers(home):
+            pass
+    else:
+        with pytest.raises(RunError):
+            hold_answers(home)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reading)
+    os.close(writing)
     hold_answers(home).release()
     with without_answers(home):
         pass

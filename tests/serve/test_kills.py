@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parent / "kills.py"
 @pytest.mark.parametrize(
     ("kind", "count"),
     [
-        ("supervised", 3),
+        ("supervised", 2),
         pytest.param("blind", 60, marks=pytest.mark.long),
         pytest.param("tuned", 60, marks=pytest.mark.long),
         pytest.param("supervised", 80, marks=pytest.mark.long),
@@ -35,6 +35,8 @@ def test_no_answer_is_stale_whoever_is_killed(
     print({name: value for name, value in seen.items() if name != "bodies"})
     assert seen["faults"] == []
     assert seen["rounds"] == seen["server"] + seen["decider"] == count
+    assert seen["server"] > 0
+    assert seen["decider"] > 0
     assert seen["answers"] > 10 * count
     # Every answer of a version was the same; these are the versions, as who trained them has them.
     old, new = (seen["bodies"][str(version)] for version in sorted(map(int, seen["bodies"])))

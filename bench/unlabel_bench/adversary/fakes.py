@@ -8,7 +8,7 @@ honestly: then the depth `top` is true, and `bottoms` is not.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -21,7 +21,6 @@ from unlabel.audit.observation import Observation, ObservedRows
 from unlabel.audit.references import with_answers
 from unlabel.models.tops import last_layer
 from unlabel.terms import Depth
-from unlabel_bench.registry import Result
 
 #: Accuracy that the largest noise of a fake may cost.
 LOST = 0.01
@@ -289,9 +288,3 @@ def _half(scene: Scene) -> Observation:
     old, new = scene.original, scene.retrained
     moved = replace(old, train=rows(old.train, new.train), test=rows(old.test, new.test), top=None)
     return with_answers(moved, scene.refit(moved))
-
-
-def names_of(results: Sequence[Result]) -> list[str]:
-    """Return the fakes that results are of, in the order in which they stand here."""
-    there = {result["kind"] for result in results}
-    return [name for name in FAKES if name in there]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from unlabel.config import (
     FitSettings,
@@ -45,7 +44,6 @@ from unlabel_bench.summary import interval
 
 MODELS = ("original", "retrained", "forgotten")
 WORDS = {"original": "before", "retrained": "empty cells", "forgotten": "after `refit`"}
-Confidences = dict[str, dict[str, list[tuple[Tensor, Tensor]]]]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -252,9 +252,6 @@ def _spread(lines: list[dict[str, Any]]) -> dict[str, Any]:
             deviation = stdev(values) if len(values) > 1 else None
             spread[name] = {"mean": mean(values), "deviation": deviation}
     return spread
-
-
-Column = Literal["accuracy", "retained", "forgotten", "seconds"]
 
 
 def table(result: dict[str, Any]) -> list[list[str]]:

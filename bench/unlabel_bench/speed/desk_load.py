@@ -114,19 +114,16 @@ def measure(settings: DeskLoadSettings, say: Say) -> Result:
 
 def _fill(desk: Desk, settings: DeskLoadSettings) -> None:
     """Write a history as the desk itself writes it, in one transaction."""
+    from unlabel.desk.requests import About
+
     draw, today = random.Random(settings.seed), _today()
     kinds = draw.choices([*STATES], [*STATES.values()], k=settings.requests)
     with desk.store.transaction():
         for number, state in enumerate(kinds, start=1):
             received = today - timedelta(days=draw.randrange(1, 700))
-            added = desk.requests.add(
-                labels=(),
-                ids=(f"P{number:05}",),
-                received=received.isoformat(),
-                due=(received + timedelta(days=30)).isoformat(),
-                by="ada",
-                reference=f"R-{number:05}",
-            )
+            due = (received + timedelta(days=30)).isoformat()
+            about = About((), (f"P{number:05}",), received.isoformat(), due, f"R-{number:05}")
+            added = desk.requests.add(about, by="ada")
             desk.trail.add("received", added, "ada", people=1)
             if state != "received":
                 desk.requests.note(added, state)  # type: ignore[arg-type]

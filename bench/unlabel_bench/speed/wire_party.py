@@ -41,8 +41,8 @@ def main(folder: str) -> None:
     # Imported late: only this bench needs the engine.
     from unlabel.remote.engine import Engine
     from unlabel.remote.kit import Kit
-    from unlabel.remote.party_home import serving
     from unlabel.remote.party_server import PartyServer
+    from unlabel.remote.serving_note import serving
     from unlabel_bench.speed.engine.bare import allow_measuring
 
     allow_measuring()

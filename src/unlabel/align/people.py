@@ -12,7 +12,6 @@ the party's own masked ids, is sent after the last masked id of the active party
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +34,6 @@ from unlabel.party.policy import END_FIRST, require
 from unlabel.party.protocols import handles
 from unlabel.progress import Watch, watch_nothing
 from unlabel.wire import Aligned, Common, Done, Match, Matched, Message, Offer, Offered
-
-log = logging.getLogger("unlabel.party")
 
 #: Tables that are matched: rows to train on, and new people to predict.
 MATCHED = ("main", "new")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unlabel.cli.output import Json, print_json, print_result, print_table, say
+from unlabel.cli.serve import Certificate, Host, Key, Port, Quiet, log_requests
 from unlabel.cli.target import Kit, Run
 from unlabel.errors import RunError, SettingsError, UsageError
 
@@ -32,12 +32,10 @@ PasswordFile = Annotated[
 def desk(
     run: Run = None,
     federation: Kit = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine need TLS.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8088,
-    certificate: Annotated[Path | None, typer.Option(help="PEM file for TLS.")] = None,
-    key: Annotated[Path | None, typer.Option(help="PEM file of its private key.")] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8088,
+    certificate: Certificate = None,
+    key: Key = None,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Make a run with three requests in RUN first, and accounts."),
@@ -46,7 +44,7 @@ def desk(
         bool,
         typer.Option("--letters", help="Write the letters' templates, to be edited, and end."),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Write no line a request.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Open the erasure desk: requests to erase in a browser, from the demand to the letter.
 
@@ -75,8 +73,7 @@ def desk(
         assert run is not None
         prepare(run)
     if not quiet:
-        logging.basicConfig(format="%(asctime)s %(message)s")
-        logging.getLogger("unlabel.desk").setLevel(logging.INFO)
+        log_requests("unlabel.desk")
     opened = _open(run, federation)
     try:
         if not opened.accounts.all():

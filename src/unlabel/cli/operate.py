@@ -124,7 +124,7 @@ def restore(
     json: Json = False,
 ) -> None:
     """Put a backup in place of a kit's state; where there is no kit, of the whole kit."""
-    from unlabel.remote.backup import restore as put_back
+    from unlabel.remote.restore import restore as put_back
 
     index = put_back(file, kit, _passphrase(passphrase_file), older=older)
     note_done(kit)

@@ -133,8 +133,8 @@ def _serve(kit: Kit, home: PartyHome | None, metrics: Address | None, *, plain: 
     """Serve until Ctrl-C, a polite kill or a request to stop."""
     from unlabel.remote.carriers import carrier_of
     from unlabel.remote.operated import Operated, operating, stopping
-    from unlabel.remote.party_home import serving
     from unlabel.remote.request_stats import RequestStats
+    from unlabel.remote.serving_note import serving
 
     stats = RequestStats() if home is None else home.stats
     party = None if home is None else home.party

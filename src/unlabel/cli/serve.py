@@ -14,16 +14,27 @@ from unlabel.errors import RunError, UsageError
 from unlabel.export.check import ExportFiles
 from unlabel.federation import NO_SERVER
 
+# What `unlabel desk` takes as well.
+Host = Annotated[str, typer.Option(help="Address to listen on; others than this machine need TLS.")]
+Port = Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")]
+Certificate = Annotated[Path | None, typer.Option(help="PEM file for TLS.")]
+Key = Annotated[Path | None, typer.Option(help="PEM file of its private key.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Write no line a request.")]
+
+
+def log_requests(logger: str) -> None:
+    """Write a line a request on standard error."""
+    logging.basicConfig(format="%(asctime)s %(message)s")
+    logging.getLogger(logger).setLevel(logging.INFO)
+
 
 def serve(
     run: Run = None,
     federation: Kit = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; others than this machine need TLS.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8080,
-    certificate: Annotated[Path | None, typer.Option(help="PEM file for TLS.")] = None,
-    key: Annotated[Path | None, typer.Option(help="PEM file of its private key.")] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    certificate: Certificate = None,
+    key: Key = None,
     token: Annotated[
         Path | None, typer.Option(help="File with the token that requests must bring.")
     ] = None,
@@ -35,7 +46,7 @@ def serve(
         Path | None, typer.Option(help="Its run's exports.json, where RUN is not here.")
     ] = None,
     device: Device = "",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Write no line a request.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Answer questions for predictions over HTTP, until Ctrl-C.
 
@@ -44,8 +55,7 @@ def serve(
     Then POST /predict takes {"ids": ["C-10007"]}, or new rows; docs/serving.md has both.
     """
     if not quiet:
-        logging.basicConfig(format="%(asctime)s %(message)s")
-        logging.getLogger("unlabel.serve").setLevel(logging.INFO)
+        log_requests("unlabel.serve")
     if top is not None:
         if federation is not None or device:
             raise UsageError("--top goes with RUN or --revocations, and no other run or device.")

@@ -105,36 +105,22 @@ class Target:
 
         deciding  for `rollback`
         """
-        if self.kit is not None:
-            from unlabel.remote.standing import connect_standing
+        how = {"resume": resume, "recovering": recovering, "deciding": deciding}
+        with contextlib.ExitStack() as stack:
+            opened: ul.Federation
+            if self.kit is None:
+                from unlabel.unopened import open_standing
 
-            with contextlib.ExitStack() as stack:
+                with on_interrupt(UNCHANGED), StepBar(messages, "opening") as bar:
+                    opened = open_standing(self.folder, watch=bar.step, **how)
+            else:
+                from unlabel.remote.standing import connect_standing
+
                 with StepBar(messages, "aligning") as bar:
-                    federation = stack.enter_context(
-                        connect_standing(
-                            self.kit,
-                            resume=resume,
-                            recovering=recovering,
-                            deciding=deciding,
-                            notify=say,
-                            watch=bar.step,
-                        )
-                    )
-                with on_interrupt(standing(federation, str(self))):
-                    yield federation
-            return
-        from unlabel.unopened import open_standing
-
-        with on_interrupt(UNCHANGED), StepBar(messages, "opening") as bar:
-            opened = open_standing(
-                self.folder,
-                resume=resume,
-                recovering=recovering,
-                deciding=deciding,
-                watch=bar.step,
-            )
-        with on_interrupt(standing(opened, str(self))):
-            yield opened
+                    connected = connect_standing(self.kit, notify=say, watch=bar.step, **how)
+                    opened = stack.enter_context(connected)
+            with on_interrupt(standing(opened, str(self))):
+                yield opened
 
     def resume(self) -> str:
         """Return the command that goes on with the training of the run."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 from collections.abc import Mapping
 
 from unlabel.errors import SettingsError, unknown
@@ -18,6 +20,17 @@ def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     """Raise `SettingsError`, with the nearest spelling, unless a setting has a known value."""
     if value not in known:
         raise SettingsError(unknown(name, value, known))
+
+
+def is_this_machine(host: str) -> bool:
+    """Return whether only this machine itself can reach an address.
+
+    >>> is_this_machine("localhost"), is_this_machine("::1"), is_this_machine("0.0.0.0")
+    (True, True, False)
+    """
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def check_trust(trust: Mapping[str, str]) -> None:

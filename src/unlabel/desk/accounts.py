@@ -27,12 +27,6 @@ from unlabel.files import sha256
 
 Role = Literal["caseworker", "approver", "auditor"]
 ROLES: tuple[Role, ...] = get_args(Role)
-#: What each role is for, in a line.
-ABOUT_ROLES: dict[Role, str] = {
-    "caseworker": "takes demands up and works on them",
-    "approver": "does the same, and confirms what another person proposed",
-    "auditor": "reads everything and changes nothing",
-}
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS accounts (

@@ -21,7 +21,7 @@ from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
 from unlabel.desk.failures import WrongState
 from unlabel.desk.place import STORE, Place
-from unlabel.desk.requests import Request, Requests
+from unlabel.desk.requests import About, Request, Requests
 from unlabel.desk.sessions import Sessions
 from unlabel.desk.settings import DeskSettings, read_settings
 from unlabel.desk.store import Store
@@ -85,17 +85,9 @@ class Desk:
     def receive(self, demand: Demand, by: Account) -> int:
         """Take a demand up, and have a look at what each choice would mean; return its number."""
         demand = demand.checked(self.today())
-        assert demand.received is not None
         with self.store.transaction():
-            number = self.requests.add(
-                labels=demand.labels,
-                ids=demand.ids,
-                received=demand.received.isoformat(),
-                due=deadline.due(demand.received).isoformat(),
-                by=by.name,
-                reference=demand.reference,
-                facts={"language": demand.language},
-            )
+            about = _about(demand)
+            number = self.requests.add(about, by=by.name, facts={"language": demand.language})
             attached = self._attach(number, demand.file)
             self.trail.add("received", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
@@ -108,18 +100,10 @@ class Desk:
     def change(self, number: int, demand: Demand, by: Account) -> None:
         """Change what a request is about, before anything is done for it."""
         demand = demand.checked(self.today())
-        assert demand.received is not None
         with self.store.transaction():
             self._in(number, "received", "planned")
             self._expect_idle(number)
-            self.requests.change(
-                number,
-                labels=demand.labels,
-                ids=demand.ids,
-                received=demand.received.isoformat(),
-                due=deadline.due(demand.received).isoformat(),
-                reference=demand.reference,
-            )
+            self.requests.change(number, _about(demand))
             facts = {"previews": None, "trouble": None, "language": demand.language}
             self.requests.note(number, "received", **facts, extension=None)
             attached = self._attach(number, demand.file)
@@ -327,6 +311,13 @@ class Desk:
         self.tasks.add(verb, number, by.name, **options)
         self.requests.note(number, trouble=None)
         self.trail.add(f"asked for {verb}", number, by.name, **options)
+
+
+def _about(demand: Demand) -> About:
+    """Return what a request is about, by a demand that was checked."""
+    assert demand.received is not None
+    received, due = demand.received.isoformat(), deadline.due(demand.received).isoformat()
+    return About(demand.labels, demand.ids, received, due, demand.reference)
 
 
 def _reason(reason: str) -> str:

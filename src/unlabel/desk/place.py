@@ -7,8 +7,6 @@ that of a federation in the label holder's kit (`KIT/state/desk`).
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from unlabel.data import ACTIVE
 from unlabel.desk.store import FOLDER_MODE
 from unlabel.errors import CheckpointError, RunError
 from unlabel.federation import Federation
-from unlabel.files import OWNER_ONLY, writing
+from unlabel.files import locked, writing
 from unlabel.progress import Watch
 
 LOCK, FILES, STORE = "desk.lock", "files", "desk.sqlite"
@@ -91,21 +89,11 @@ class Place:
             return Federation.open(self.run, recovering=recovering, watch=watch)
         return Federation.connect(self.kit, recovering=recovering, watch=watch)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> contextlib.AbstractContextManager[None]:
         """Hold the desk: two processes at once would do everything twice."""
         path = self.desk / LOCK
         with writing(path):
             self.desk.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    f"A desk of '{self.run}' runs already; use that one, or stop it first.",
-                    code="in-use",
-                ) from error
-            yield
-        finally:
-            os.close(handle)
+        return locked(
+            path, lambda _: f"A desk of '{self.run}' runs already; use that one, or stop it first."
+        )

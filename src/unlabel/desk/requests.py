@@ -88,6 +88,17 @@ class Request:
 
 
 @dataclass(frozen=True)
+class About:
+    """What a request is about, as it is kept; see `Request`."""
+
+    labels: Sequence[str]
+    ids: Sequence[str]
+    received: str
+    due: str
+    reference: str = ""
+
+
+@dataclass(frozen=True)
 class Listed:
     """A page of requests, the newest first.
 
@@ -104,21 +115,11 @@ class Requests:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(
-        self,
-        *,
-        labels: Sequence[str],
-        ids: Sequence[str],
-        received: str,
-        due: str,
-        by: str,
-        reference: str = "",
-        facts: Mapping[str, Any] | None = None,
-    ) -> int:
+    def add(self, about: About, *, by: str, facts: Mapping[str, Any] | None = None) -> int:
         """Take a request up; return its number."""
         row = (
-            *("received", received, due, "", now(), by, reference),
-            *(_subject(labels, ids), json.dumps(dict(facts or {}))),
+            *("received", about.received, about.due, "", now(), by, about.reference),
+            *(_subject(about.labels, about.ids), json.dumps(dict(facts or {}))),
         )
         with self._store.transaction() as connection:
             cursor = connection.execute(
@@ -127,28 +128,20 @@ class Requests:
                 row,
             )
             number = int(cursor.lastrowid or 0)
-            self._set_people(number, ids)
+            self._set_people(number, about.ids)
         return number
 
-    def change(
-        self,
-        number: int,
-        *,
-        labels: Sequence[str],
-        ids: Sequence[str],
-        received: str,
-        due: str,
-        reference: str,
-    ) -> None:
+    def change(self, number: int, about: About) -> None:
         """Change what a request is about."""
+        subject = _subject(about.labels, about.ids)
         with self._store.transaction() as connection:
             connection.execute(
                 "UPDATE requests SET received = ?, due = ?, reference = ?, subject = ? "
                 "WHERE number = ?",
-                (received, due, reference, _subject(labels, ids), number),
+                (about.received, about.due, about.reference, subject, number),
             )
             connection.execute("DELETE FROM people WHERE request = ?", (number,))
-            self._set_people(number, ids)
+            self._set_people(number, about.ids)
 
     def _set_people(self, number: int, ids: Sequence[str]) -> None:
         with self._store.transaction() as connection:

@@ -25,7 +25,8 @@ class Store:
 
     schemas  statements that make the tables, each of them repeatable
 
-    What is deleted is overwritten, and `scrub` takes it out of the log of writes too.
+    What is deleted is overwritten; it leaves the log of writes when SQLite next empties that, at
+    the latest when the store is closed.
     """
 
     def __init__(self, path: Path, schemas: Sequence[str]) -> None:
@@ -67,14 +68,6 @@ class Store:
         """Return what a query finds; a transaction of this thread sees its own writes."""
         with _in_words(self.path):
             return list(self._connection().execute(sql, values))
-
-    def scrub(self) -> None:
-        """Take what was deleted or overwritten out of the log of writes as well.
-
-        Where somebody is reading at this moment, SQLite does it at the next occasion.
-        """
-        with _in_words(self.path):
-            self._connection().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def close(self) -> None:
         """Close every thread's connection."""

@@ -142,7 +142,8 @@ class Tasks:
 
     def end(self, task: Task, state: str) -> None:
         """Note that a task is done, failed or stopped."""
-        self._set(task, state)
+        with self._store.transaction() as connection:
+            connection.execute("UPDATE tasks SET state = ? WHERE number = ?", (state, task.number))
 
     def stop(self, task: Task, by: str) -> None:
         """Note that a person wants a task stopped."""
@@ -157,10 +158,6 @@ class Tasks:
         return str(
             self._store.rows("SELECT stop FROM tasks WHERE number = ?", task.number)[0]["stop"]
         )
-
-    def _set(self, task: Task, state: str) -> None:
-        with self._store.transaction() as connection:
-            connection.execute("UPDATE tasks SET state = ? WHERE number = ?", (state, task.number))
 
 
 def _task(row: sqlite3.Row) -> Task:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unlabel.audit.binding import verdict_of
 from unlabel.desk import preview
 from unlabel.desk.failures import WrongState
-from unlabel.desk.requests import Request
+from unlabel.desk.requests import Request, State
 from unlabel.desk.tasks import Task, Verb
 from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
@@ -24,6 +24,7 @@ from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
+from unlabel.report.certificate import committed
 from unlabel.report.service import purge_times, state_since
 from unlabel.runfolder import CERTIFICATE
 from unlabel.train.facts import staged_in
@@ -76,7 +77,7 @@ class Doing:
         before = "staged" if staged is not None and staged.id == self.id else "none"
         return state_since(self.ledger(), self.id, before)
 
-    def ended(self, state: Any, event: str, facts: dict[str, Any], **note: Any) -> None:
+    def ended(self, state: State, event: str, facts: dict[str, Any], **note: Any) -> None:
         """Note, all at once, what the task came to."""
         with self.desk.store.transaction():
             self.desk.requests.note(self.number, state, **{"trouble": None, **facts})
@@ -169,7 +170,7 @@ def commit(doing: Doing) -> None:
         copies = [asdict(each) for each in federation.copies()]
         doing.desk.keep_status(federation.status())
     _write_report(doing)
-    facts = {"copies": copies, "committed": _at(doing, "commit"), "forced": force}
+    facts = {"copies": copies, "committed": committed(doing.ledger(), doing.id).at, "forced": force}
     with doing.desk.store.transaction():
         doing.ended("committed", "committed", facts, head=doing.ledger()[-1].hash)
         doing.desk.plan_waiting()
@@ -273,19 +274,13 @@ def _purges(doing: Doing) -> bool:
     return any(purge_times({"active": doing.ledger()}, doing.id).values())
 
 
-def _purge_times(body: Any) -> dict[str, str | None]:
+def _purge_times(body: Mapping[str, Any]) -> dict[str, str | None]:
     """Return when each party attests a purge, by a certificate."""
     times: dict[str, str | None] = dict.fromkeys(body["not_signed"])
     for party, signed in body["parties"].items():
         purged = signed["part"]["purge"]
         times[party] = purged["at"] if purged else None
     return times
-
-
-def _at(doing: Doing, event: str) -> str:
-    """Return when the ledger says that something was done to the request."""
-    lines = [e.at for e in doing.ledger() if (e.event, e.request) == (event, doing.id)]
-    return lines[-1] if lines else ""
 
 
 def _write_report(doing: Doing) -> None:

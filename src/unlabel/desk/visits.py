@@ -27,7 +27,7 @@ from unlabel.errors import DataError
 WORKING: tuple[Role, ...] = ("caseworker", "approver")
 #: Requests of one session, or of an address that nobody is signed in from: at once, and a second.
 READS, POSTS = (200, 20.0), (40, 1.0)
-#: Buckets that are kept at most; the fullest are forgotten.
+#: Buckets that are kept at most; the one used longest ago is forgotten first.
 MOST_BUCKETS = 10_000
 #: Fields of a form, and bytes of one that is no file.
 MOST_FIELDS, MOST_BYTES = 3000, 2**20
@@ -100,13 +100,12 @@ class Visit:
 class Buckets:
     """How often each may ask: so many at once, and so many a second in the long run."""
 
-    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
-        self._now = now
+    def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
 
     def take(self, who: str, most: int, rate: float) -> None:
         """Count a request, or raise where it comes too soon."""
-        now = self._now()
+        now = time.monotonic()
         left, at = self._left.pop(who, (float(most), now))
         left = min(float(most), left + (now - at) * rate)
         if left < 1:

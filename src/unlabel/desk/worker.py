@@ -22,7 +22,8 @@ from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY
 from unlabel.party import Ledger
-from unlabel.progress import watch_nothing
+from unlabel.progress import Watch, watch_nothing
+from unlabel.report.certificate import committed
 from unlabel.report.service import state_since
 from unlabel.serve.shield import where
 from unlabel.train.facts import staged_in
@@ -169,7 +170,7 @@ class Worker:
 
         return noted_as(kit, task.asked_by, f"desk {task.verb}")
 
-    def _watching(self, task: Task) -> Any:
+    def _watching(self, task: Task) -> Watch:
         def watch(done: int, total: int, note: str) -> None:
             self.progress = Progress(task.number, done, total, note)
             if task.verb not in CANCELLABLE:
@@ -236,7 +237,7 @@ class Worker:
             if request.state not in OPEN or self._desk.tasks.live(request.number) is not None:
                 return
             if state == "committed":
-                at = next(e.at for e in entries if (e.event, e.request) == ("commit", id))
+                at = committed(entries, id).at
                 self._desk.requests.note(request.number, "committed", committed=at, proposal=None)
             elif state == "rolled-back":
                 self._desk.requests.note(request.number, "rolled-back", proposal=None)

@@ -106,7 +106,6 @@ class SignedExports:
     signature: Signature
 
 
-Body = TypeVar("Body", Export, Exports)
 Form = TypeVar("Form", SignedExport, SignedExports)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +23,7 @@ from unlabel.export.form import (
     signed,
 )
 from unlabel.export.onnx_form import to_onnx
-from unlabel.files import EXPORTS, sha256, write_atomically, writing
+from unlabel.files import EXPORTS, alone_in, sha256, write_atomically
 from unlabel.forget import Run
 from unlabel.forget.copies import Copy
 from unlabel.models.registry import top_of
@@ -69,7 +66,7 @@ def export(run: Run, target: Path) -> Exported:
             raise RunError("A commit was interrupted; run `unlabel recover`, then export.")
         data, about = _top_of(run, run.version, form)
         path = run.folder / EXPORTS
-        with _alone(run.folder):
+        with alone_in(run.folder / ACTIVE):
             before = _read(path)
             write_atomically(target, data)
             write_atomically(beside(target), signed("export", about, Signer(run.folder / ACTIVE)))
@@ -89,7 +86,7 @@ def refresh(folder: Path) -> bool:
     path = folder / EXPORTS
     if not path.exists():
         return False
-    with _alone(folder):
+    with alone_in(folder / ACTIVE):
         before, decided = _read(path), decided_in(folder / ACTIVE)
         if before is None or decided is None or decided.number == before.version:
             return False
@@ -172,18 +169,6 @@ def _read(path: Path) -> Exports | None:
 
 def _listed(note: Exports | None) -> list[Listed]:
     return [] if note is None else note.listed
-
-
-@contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let one process at a time write the note."""
-    with writing(folder):
-        handle = os.open(folder / ACTIVE, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _now() -> str:

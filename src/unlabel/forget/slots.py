@@ -8,12 +8,10 @@ What waits stands in a file of the active party that nobody else can read, the n
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
@@ -21,7 +19,7 @@ from threading import Event
 from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, PartyLost, RunError, UnlabelError
-from unlabel.files import write_atomically, writing
+from unlabel.files import alone_in, write_atomically, writing
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
 from unlabel.forget.request import find_labels
@@ -70,17 +68,11 @@ class Queue:
             if self.path.exists():
                 self._write(waiting[1:] if labels else waiting)
 
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _alone(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes out: one may queue while another takes off."""
         with writing(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return alone_in(self.path.parent)
 
     def _write(self, waiting: Sequence[Sequence[str]]) -> None:
         text = json.dumps([list(labels) for labels in waiting])

@@ -213,10 +213,9 @@ class ActiveParty:
         *,
         sum_name: str,
         weight: float,
-        table: str = "main",
     ) -> None:
         """Have all add the squared gradients of an objective to a sum; no weight moves."""
-        _, local, gradients = self._backward(rows, step, objective, mode="frozen", table=table)
+        _, local, gradients = self._backward(rows, step, objective, mode="frozen", table="main")
         self.top.accumulate_fisher(sum_name, weight)
         if self.bottom is not None and local is not None:
             local[0].backward(local[1])

@@ -1,4 +1,4 @@
-"""A copy of a kit with all that its party keeps, in one file; and the way back.
+"""A copy of a kit with all that its party keeps, in one file; `restore.py` has the way back.
 
 The file is a tar archive: first `backup.json` with the SHA-256, size and mode of every file, then
 these. It is copied while the party runs: every file of a kit is written aside and renamed, so where
@@ -14,36 +14,32 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from unlabel._version import __version__
-from unlabel.config.loader import parse_form
-from unlabel.errors import DataError, RunError
+from unlabel.errors import RunError
 from unlabel.files import OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
 from unlabel.remote.kit import Kit
-from unlabel.remote.sealing import MAGIC, OpeningReader, SealingWriter
+from unlabel.remote.sealing import SealingWriter
 
 SCHEMA, INDEX = "unlabel backup 1", "backup.json"
 STATE = "state"
 #: What is made anew by itself, or tells nothing that is needed: logs, sockets, the engine's files.
-LEFT_OUT = ("logs", "links", "engine", "admin", "lock", "command", "serving")
+LEFT_OUT = (
+    *("logs", "links", "engine", "admin"),
+    *("lock", "serving", "command", "wanted", "predicting"),
+)
 #: A party's transcript is a log too, and what a crash left half-written is nothing.
 LEFT_OUT_NAMES = ("transcript.jsonl", "transcript.jsonl.1")
-#: Of a kit, not of what its party decided: stays as it is where a backup is restored into a kit.
-OF_THE_KIT = ("revoked.pem",)
 #: How often a copy is begun anew because something changed meanwhile, and seconds in between.
 TRIES, PAUSE = 20, 0.25
-#: Bytes that are copied at a time, and those of the longest index.
-BLOCK, LONGEST_INDEX = 2**20, 64 * 2**20
 
 
 class _Changed(Exception):
@@ -113,8 +109,9 @@ def writing_backup(path: Path, passphrase: str | None) -> Iterator[BinaryIO]:
             if passphrase is None:
                 yield file
             else:
-                with SealingWriter(file, passphrase) as sealing:
-                    yield cast(BinaryIO, sealing)
+                sealing = SealingWriter(file, passphrase)
+                yield cast(BinaryIO, sealing)
+                sealing.end()
             file.flush()
             os.fsync(file.fileno())
 
@@ -148,7 +145,7 @@ def _copy(kit: Kit, seen: dict[str, tuple[int, int, int]], out: BinaryIO) -> Ind
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         ledger=entries[-1].hash if entries else "",
         lines=len(entries),
-        version=_newest(kit.home),
+        version=newest_version(kit.home),
         files=files,
     )
     with tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT) as archive:
@@ -188,145 +185,7 @@ def _add(archive: tarfile.TarFile, name: str, file: Any, size: int) -> None:
         raise
 
 
-def _newest(home: Path) -> int:
+def newest_version(home: Path) -> int:
+    """Return the number of the newest version in a party's folder, 0 where it has none."""
     numbers = (path.stem for path in (home / "versions").glob("*.json"))
     return max((int(number) for number in numbers if number.isdecimal()), default=0)
-
-
-def restore(source: Path, folder: Path, passphrase: str | None = None, *, older: bool) -> Index:
-    """Put a backup in place of a kit's state, or where there is no kit, the whole kit.
-
-    All of it is written beside the kit and checked first: a damaged file changes nothing.
-
-    older  restore it although the kit remembers more than the backup does
-    """
-    folder = folder.resolve()
-    present = Kit.read(folder) if folder.exists() else None
-    with contextlib.ExitStack() as ending:
-        if present is not None:  # nobody works on it meanwhile
-            ending.enter_context(present.lock())
-            ending.enter_context(present.lock("command"))
-        with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
-        ending.callback(shutil.rmtree, draft, ignore_errors=True)
-        index = _unpack(source, draft, passphrase)
-        if present is None:
-            restored = Kit.read(draft)
-            if (restored.name, restored.digest) != (index.party, index.agreement):
-                raise _damaged(source)
-            with writing(folder):
-                draft.replace(folder)
-                sync_folder(folder.parent)
-            return index
-        _expect_same(present, index, source)
-        if not older:
-            _expect_no_older(present, draft, index)
-        _swap_state(present, draft)
-        return index
-
-
-def _unpack(source: Path, draft: Path, passphrase: str | None) -> Index:
-    """Write the files of a backup into a folder, each checked against the index."""
-    try:
-        with source.open("rb") as file:
-            sealed = file.read(len(MAGIC)) == MAGIC
-            file.seek(0)
-            if sealed and passphrase is None:
-                raise RunError(
-                    f"'{source}' is under a passphrase; give --passphrase-file.",
-                    code="not-a-backup",
-                )
-            reader = OpeningReader(file, passphrase) if passphrase is not None else file
-            with tarfile.open(fileobj=cast(BinaryIO, reader), mode="r|") as archive:
-                return _checked(archive, draft, source)
-    except (OSError, tarfile.TarError, DataError, ValueError, EOFError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise RunError(f"Cannot restore '{source}': {error.strerror}.") from error
-        raise _damaged(source) from error
-
-
-def _checked(archive: tarfile.TarFile, draft: Path, source: Path) -> Index:
-    members = iter(archive)
-    first = next(members, None)
-    if first is None or first.name != INDEX or not first.isfile() or first.size > LONGEST_INDEX:
-        raise _damaged(source)
-    index = parse_form(Index, json.loads(cast(BinaryIO, archive.extractfile(first)).read()))
-    if index.schema != SCHEMA:
-        raise _damaged(source)
-    missing = dict(index.files)
-    for member in members:
-        entry = missing.pop(member.name, None)
-        parts = PurePosixPath(member.name).parts
-        if entry is None or not member.isfile() or ".." in parts or parts[0] == "/":
-            raise _damaged(source)
-        path, digest = draft / member.name, hashlib.sha256()
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        content = cast(BinaryIO, archive.extractfile(member))
-        mode = entry.mode & 0o700 | OWNER_ONLY
-        with open(path, "xb", opener=lambda n, f, mode=mode: os.open(n, f, mode)) as file:  # type: ignore[misc]
-            while block := content.read(BLOCK):
-                digest.update(block)
-                file.write(block)
-            file.flush()
-            os.fsync(file.fileno())
-        if (digest.hexdigest(), path.stat().st_size) != (entry.sha256, entry.size):
-            raise _damaged(source)
-    if missing:
-        raise _damaged(source)
-    return index
-
-
-def _damaged(source: Path) -> RunError:
-    return RunError(
-        f"'{source}' is no whole backup of a party, or was changed; nothing was restored.",
-        code="not-a-backup",
-    )
-
-
-def _expect_same(kit: Kit, index: Index, source: Path) -> None:
-    if (kit.name, kit.digest) != (index.party, index.agreement):
-        raise RunError(
-            f"'{source}' is of party '{index.party}' under agreement {index.agreement[:12]}, and "
-            f"the kit of '{kit.name}' under {kit.digest[:12]}; take that one's backup.",
-            code="other-party",
-        )
-
-
-def _expect_no_older(kit: Kit, draft: Path, index: Index) -> None:
-    """Raise where the kit remembers more than a backup: lines of its ledger, or a version."""
-    ours = Ledger(kit.home).entries()
-    home = draft / kit.home.relative_to(kit.folder)
-    theirs = {"", *(entry.hash for entry in Ledger(home).entries())}
-    lacking = [entry for entry in ours if entry.hash not in theirs]
-    newest = _newest(kit.home)
-    if not lacking and index.version >= newest:
-        return
-    events = ", ".join(sorted({entry.event for entry in lacking}))
-    what = (
-        f"{len(lacking)} lines of the kit's ledger ({events}), and would bring back what was "
-        f"forgotten or purged since"
-        if lacking
-        else f"version {newest}, which the kit has"
-    )
-    raise RunError(
-        f"The backup of {index.at} lacks {what}. Restore a newer one; or, where the kit's own "
-        f"state is lost, add --older: then the other parties decide whether it can go on.",
-        code="older-backup",
-    )
-
-
-def _swap_state(kit: Kit, draft: Path) -> None:
-    """Put the state of a backup in place of a kit's; what belongs to the kit itself stays."""
-    new, old = draft / STATE, draft / "replaced"
-    new.mkdir(mode=0o700, exist_ok=True)
-    for name in OF_THE_KIT:
-        if (kit.state / name).is_file():
-            shutil.copy2(kit.state / name, new / name)
-    if kit.logs.is_dir():  # which a backup has none of
-        shutil.copytree(kit.logs, new / kit.logs.name)
-    with writing(kit.state):
-        if kit.state.exists():
-            kit.state.replace(old)
-        new.replace(kit.state)
-        sync_folder(kit.folder)

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Any
 
 from unlabel.config import Policy
-from unlabel.config.party import SERVES
 from unlabel.errors import RunError
 from unlabel.models.registry import top_of
 from unlabel.remote.kit import Kit
@@ -60,7 +59,7 @@ def is_wider(name: str, value: Any, default: Any) -> bool:
     True
     """
     if name == "serves":
-        return bool(set(value) - set(default)) or bool(set(value) - set(SERVES))
+        return bool(set(value) - set(default))
     if name.startswith("min_"):
         return bool(value < default)
     if name == "max_gradient_jump" or name.endswith("_a_day"):  # 0 is no limit

@@ -258,13 +258,6 @@ def subject(identity: Identity) -> x509.Name:
     return x509.Name(names)
 
 
-def request_for(identity: Identity) -> x509.CertificateSigningRequestBuilder:
-    """Return what asks for a certificate; whoever signs it as it stands names the right one."""
-    names = x509.SubjectAlternativeName([alternative(identity.host or identity.name)])
-    request = x509.CertificateSigningRequestBuilder().subject_name(subject(identity))
-    return request.add_extension(names, critical=False)
-
-
 def owner_of(name: x509.Name) -> tuple[str, str]:
     """Return the common name and the organisation of a subject, "" for one that is missing."""
     common = name.get_attributes_for_oid(NameOID.COMMON_NAME)

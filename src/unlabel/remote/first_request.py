@@ -19,7 +19,6 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
@@ -27,16 +26,21 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from unlabel.config import ServerSettings
 from unlabel.errors import RunError
 from unlabel.files import OWNER_ONLY, sync_folder, write_atomically, writing
-from unlabel.remote.certificates import Identity, key_bytes, make_key, owner_of, request_for
+from unlabel.remote.certificate_requests import read_requests, request_for
+from unlabel.remote.certificates import (
+    Identity,
+    key_bytes,
+    make_key,
+    owner_of,
+)
 from unlabel.remote.kit import Kit
 from unlabel.remote.kit_files import AGREEMENT, CERTIFICATES, identities
 from unlabel.remote.manifest import STATE
 from unlabel.signing import KEY as SIGNING_KEY
 from unlabel.signing import Signer
 
-#: Bytes of the longest request that is read, and of the longest kit once it is unpacked.
-MOST_BYTES, MOST_UNPACKED = 2**16, 2**24
-_BEGIN = b"-----BEGIN CERTIFICATE REQUEST-----"
+#: Bytes of the longest kit once it is unpacked.
+MOST_UNPACKED = 2**24
 
 
 @dataclass(frozen=True)
@@ -75,15 +79,7 @@ def make_request(folder: Path, party: str, server: ServerSettings, out: Path) ->
 
 def read_request(path: Path) -> FirstRequest:
     """Read a request; every key in it must have signed its own part."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES)
-        requests = [x509.load_pem_x509_csr(_BEGIN + block) for block in data.split(_BEGIN)[1:]]
-        valid = all(each.is_signature_valid for each in requests)
-    except OSError as error:
-        raise RunError(f"Cannot read '{path}': {error.strerror}.") from error
-    except ValueError as error:
-        raise RunError(f"'{path}' is damaged; have the request made again.") from error
+    requests = read_requests(path)
     parties = {owner_of(each.subject)[1] for each in requests}
     certified = {
         owner_of(each.subject)[0]: key
@@ -93,7 +89,7 @@ def read_request(path: Path) -> FirstRequest:
     signing = [
         key for each in requests if isinstance(key := each.public_key(), ed25519.Ed25519PublicKey)
     ]
-    if not (valid and len(parties) == 1 and certified and len(signing) == 1):
+    if not (len(parties) == 1 and certified and len(signing) == 1):
         raise RunError(
             f"'{path}' is not a party's first request; have it made with `unlabel federation "
             f"request KIT --party NAME`."

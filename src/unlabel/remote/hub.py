@@ -84,8 +84,7 @@ class Hub:
     kit      of the active party
     notify   is given what its operator should know
     members  the parties that are connected, by name
-    alarms   how many second processes with a party's certificate were refused
-    alarm    what was said of the last one
+    alarm    what was said when a second process last came with a party's certificate
     refused  how many connections were
     """
 
@@ -93,7 +92,7 @@ class Hub:
         self.kit = kit
         self.notify = notify
         self.members: dict[str, Member] = {}
-        self.alarms = self.refused = 0
+        self.refused = 0
         self.alarm = ""
         self.epoch = 0
         self._lock = threading.Lock()
@@ -228,7 +227,6 @@ class Hub:
         """Refuse a second process with a party's certificate, and tell all of it."""
         name = first.name
         with self._lock:
-            self.alarms += 1
             is_new = time.monotonic() > self._warned.get(name, 0.0) + ALARM
             self._warned[name] = time.monotonic() if is_new else self._warned[name]
         if is_new:

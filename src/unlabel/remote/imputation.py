@@ -112,9 +112,7 @@ def read(home: Path, agreed: str = "") -> Imputations | None:
         return None
 
 
-def of_kept(
-    home: Path, rows: Tensor, alignment: Alignment, agreed: str, most: int = PREDICTED_ROWS
-) -> Imputations | None:
+def of_kept(home: Path, rows: Tensor, alignment: Alignment, agreed: str) -> Imputations | None:
     """Return the means of the embeddings that a blind run keeps, None where it keeps none now.
 
     Over all training rows: their embeddings do not depend on labels, forgotten ones or others.
@@ -129,7 +127,7 @@ def of_kept(
         version=0,
         parties=dict(base.weights),
         rows=len(alignment),
-        most=most,
+        most=PREDICTED_ROWS,
         aligned=alignment.digest,
         agreed=agreed,
         means={p: e[rows].double().mean(0, keepdim=True).float() for p, e in kept.items()},

@@ -14,16 +14,15 @@ KIT/
     engine/, admin/  the engine's files, where it carries: written anew at every start
     lock             held by the process that keeps the party running
     serving          the id of that process, while it serves
+    command, wanted, predicting   who has the session with the parties (`turns.py`)
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import os
 import secrets
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,7 +41,7 @@ from unlabel.config.loader import read_agreement, read_party
 from unlabel.data import ACTIVE
 from unlabel.defend.defence import check_defences
 from unlabel.errors import RunError, SettingsError
-from unlabel.files import LOCK, OWNER_ONLY, is_locked, write_atomically, writing
+from unlabel.files import LOCK, OWNER_ONLY, is_locked, locked, write_atomically, writing
 from unlabel.link import links_folder
 from unlabel.models.registry import check_models
 from unlabel.remote.certificates import check_certificate, expect_private
@@ -246,33 +245,19 @@ class Kit:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
 
-    @contextlib.contextmanager
-    def lock(self, name: str = LOCK) -> Iterator[None]:
+    def lock(self, name: str = LOCK) -> contextlib.AbstractContextManager[None]:
         """Hold the kit, so that no second process works on the same state.
 
         The process that keeps a party running holds `lock`, a command holds `command`.
         """
         self.prepare()
-        path = self.state / name
-        with writing(path):
-            # Not truncated: it holds the number of the process that has the kit.
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
-                raise RunError(
-                    f"This kit is already open in process {holder or 'of an unknown number'}; "
-                    f"end that one first, or wait for it ('{self.folder}').",
-                    code="in-use",
-                ) from error
-            with writing(path):
-                os.ftruncate(handle, 0)
-                os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-            yield
-        finally:
-            os.close(handle)  # which also lets the lock go
+        return locked(
+            self.state / name,
+            lambda holder: (
+                f"This kit is already open in process {holder or 'of an unknown number'}; end that "
+                f"one first, or wait for it ('{self.folder}')."
+            ),
+        )
 
     def expect_active(self) -> None:
         """Raise unless this is the kit from which commands are given."""

@@ -16,10 +16,11 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Protocol
 
 from unlabel.errors import RunError
 from unlabel.remote.engine import end_with_parent
-from unlabel.remote.party_home import SERVING
+from unlabel.remote.serving_note import serving_process
 
 #: Seconds that a party may take until it serves, and until it has ended.
 STARTS, ENDS = 60.0, 20.0
@@ -107,17 +108,18 @@ def free_port() -> int:
         return int(taken.getsockname()[1])
 
 
-def serving_process(state: Path) -> int | None:
-    """Return the id in the note, None where there is none; a killed process leaves its note."""
-    try:
-        return int((state / SERVING).read_bytes())
-    except (OSError, ValueError):
-        return None
+class Process(Protocol):
+    """A process that was started, as `subprocess` has it."""
+
+    @property
+    def pid(self) -> int:
+        """Its id."""
+
+    def poll(self) -> int | None:
+        """Return how it ended, None while it runs."""
 
 
-def await_serving(
-    process: subprocess.Popen[bytes], kit: Path, printed: Path, *, seconds: float
-) -> None:
+def await_serving(process: Process, kit: Path, printed: Path, *, seconds: float) -> None:
     """Wait until a process serves the party of a kit; raise with its output if it ends instead.
 
     printed  the file of that output

@@ -62,9 +62,13 @@ def write_manifest(folder: Path, federation: str, party: str, digest: str, signe
         },
         "settings": (folder / PARTY).read_text(encoding="utf-8"),
     }
+    _write_signed(folder / MANIFEST, content, signer)
+
+
+def _write_signed(path: Path, content: Mapping[str, Any], signer: Signer) -> None:
     signed = {**content, "signature": signer.sign(canonical(content))}
     text = json.dumps(signed, indent=2, sort_keys=True) + "\n"
-    write_atomically(folder / MANIFEST, text.encode(), mode=OWNER_ONLY)
+    write_atomically(path, text.encode(), mode=OWNER_ONLY)
 
 
 def read_manifest(kit: Kit) -> dict[str, Any]:
@@ -135,10 +139,8 @@ def accept(kit: Kit, name: str) -> str:
         raise _changed(place, "came with the kit, and nothing else is accepted for it")
     digest = sha256(path.read_bytes())
     content = _acceptance(kit, {**accepted_files(kit), place: digest})
-    signed = {**content, "signature": Signer(kit.folder).sign(canonical(content))}
     kit.prepare()
-    text = json.dumps(signed, indent=2, sort_keys=True) + "\n"
-    write_atomically(kit.state / ACCEPTED, text.encode(), mode=OWNER_ONLY)
+    _write_signed(kit.state / ACCEPTED, content, Signer(kit.folder))
     return digest
 
 

@@ -9,11 +9,11 @@ left out there.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unlabel.config.checks import is_this_machine
 from unlabel.errors import RunError, UsageError
 from unlabel.remote.health import PartyFacts
 from unlabel.remote.request_stats import RequestStats
@@ -44,21 +44,12 @@ class Address:
             raise UsageError(
                 f"Expected --metrics to be HOST:PORT, as 127.0.0.1:9100, not '{text}'."
             )
-        if not anywhere and not _is_here(host):
+        if not anywhere and not is_this_machine(host):
             raise UsageError(
                 f"Metrics are neither encrypted nor protected by a password; serve them on "
                 f"127.0.0.1, or add --metrics-anywhere to serve them on '{host}'."
             )
         return cls(host, int(port))
-
-
-def _is_here(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 @contextlib.contextmanager

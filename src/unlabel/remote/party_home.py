@@ -1,14 +1,7 @@
-"""From a kit and a table to a party that answers: what `unlabel party start` runs.
-
-While it serves, KIT/state/serving holds the id of its process.
-"""
+"""From a kit and a table to a party that answers: what `unlabel party start` runs."""
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +12,6 @@ from unlabel.align import People
 from unlabel.data import Features
 from unlabel.data.column_encoding import Encoding, stored_encoding
 from unlabel.data.dataset import Array
-from unlabel.errors import RunError
-from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.party import PassiveParty, own_randomness
 from unlabel.party.checkpoint import BASE
 from unlabel.party.staging import TRANSCRIPT
@@ -30,10 +21,6 @@ from unlabel.train.assembly import LABEL_FREE, build_passive
 from unlabel.train.beginning import with_objective
 from unlabel.train.checks import place_of
 from unlabel.train.tables import read_passive, read_words
-
-log = logging.getLogger("unlabel.party_home")
-
-SERVING = "serving"
 
 
 @dataclass(frozen=True)
@@ -103,21 +90,3 @@ def _is_trained(home: Path) -> bool:
     """Return whether anything was made on the rows of a party, with labels or without."""
     without = (BASE, f"{LABEL_FREE}/{BASE}", f"{LABEL_FREE}/versions")
     return any(any((home / place).glob("*")) for place in ("versions", *without))
-
-
-@contextlib.contextmanager
-def serving(state: Path) -> Iterator[None]:
-    """Note in a kit's folder of state that this process serves, for as long as it does.
-
-    A party whose disk is full serves without the note.
-    """
-    path = state / SERVING
-    try:
-        write_atomically(path, f"{os.getpid()}\n".encode(), mode=OWNER_ONLY)
-    except RunError as error:
-        log.warning("%s", error)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            path.unlink(missing_ok=True)

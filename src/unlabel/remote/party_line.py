@@ -17,7 +17,7 @@ from unlabel.errors import RunError, WireError
 from unlabel.remote.frames import Kind, Line, Sealed
 from unlabel.remote.health import Contact
 from unlabel.remote.kit import Kit
-from unlabel.remote.registration import clocks_apart, stated, take_revoked
+from unlabel.remote.registration import clocks_apart, take_revoked
 from unlabel.remote.responder import Responder
 from unlabel.remote.tls import RECHECK, client_context, expect_server, expect_valid, why
 from unlabel.wire import Endpoint
@@ -123,7 +123,7 @@ class PartyLine:
         self.problem = ""
         log.info("connected to %s:%d", server.host, server.port)
         self.notify(f"Connected to {server.host}:{server.port}.")
-        if (sentence := clocks_apart(stated(reply), "the label holder")) is not None:
+        if (sentence := clocks_apart(reply.facts(), "the label holder")) is not None:
             self.notify(sentence)
 
     def _answer(self) -> None:

@@ -20,7 +20,7 @@ from unlabel.errors import RunError, WireError
 from unlabel.link import Door, close, hang_up
 from unlabel.remote.frames import Frame, Kind, Sealed
 from unlabel.remote.kit import Kit
-from unlabel.remote.registration import clocks_apart, stated, take_revoked
+from unlabel.remote.registration import clocks_apart, take_revoked
 from unlabel.remote.responder import Responder
 from unlabel.remote.tls import RECHECK, client_context, expect_server, expect_valid, why
 from unlabel.wire import Endpoint
@@ -47,11 +47,6 @@ class PartyServer:
         self._one_at_a_time = threading.Lock()
         self._current: Connection[bytes, bytes] | None = None
         self._checked = 0.0
-
-    @property
-    def jobs(self) -> int:
-        """Sessions of commands that have asked something."""
-        return self.responder.jobs
 
     def serve(self, each: Callable[[], None] = lambda: None) -> None:
         """Serve until closed; `each` is called several times a second."""
@@ -104,7 +99,7 @@ class PartyServer:
     def _take(self, connection: Connection[bytes, bytes], sealed: Sealed, frame: Frame) -> bool:
         """Answer one frame; return whether the job is still the one that is served."""
         if frame.kind is Kind.WELCOME:
-            if (sentence := clocks_apart(stated(frame), "the label holder")) is not None:
+            if (sentence := clocks_apart(frame.facts(), "the label holder")) is not None:
                 log.warning("%s", sentence)
             return True
         if frame.kind is Kind.REVOKED:

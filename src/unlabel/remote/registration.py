@@ -23,11 +23,6 @@ def welcome() -> Frame:
     return stating(Kind.WELCOME, time=time.time())
 
 
-def stated(frame: Frame) -> dict[str, Any]:
-    """Return what a frame states, nothing where it is empty."""
-    return frame.facts() if frame.body else {}
-
-
 def clocks_apart(facts: dict[str, Any], whose: str) -> str | None:
     """Return a sentence where the other end's clock is not as ours, with what both of them say.
 

@@ -14,7 +14,6 @@ and every kit's agreement names them, so that another key takes new kits for all
 
 from __future__ import annotations
 
-import datetime
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from unlabel.errors import RunError, SettingsError
 from unlabel.files import OWNER_ONLY, sync_folder, write_atomically, writing
 from unlabel.remote import revocation
 from unlabel.remote.authority_folder import AuthorityFolder
+from unlabel.remote.certificate_requests import read_requests, request_for
 from unlabel.remote.certificates import (
     Identity,
     certificate_bytes,
@@ -36,7 +36,6 @@ from unlabel.remote.certificates import (
     may_certify,
     owner_of,
     read_chain,
-    request_for,
 )
 from unlabel.remote.kit import Kit
 
@@ -94,7 +93,7 @@ def renew(
     return Renewal(renewed, keys)
 
 
-def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[Path]:
+def install(kit: Kit, file: Path) -> list[Path]:
     """Put renewed certificates, and the keys that belong to them, in place of the old ones.
 
     All are tried beside the old files first, so that a wrong file changes nothing.
@@ -122,7 +121,7 @@ def install(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[
                 ready.append((_beside(key, WAITING), key))
             # Where an earlier install broke off, the key may be in place already.
             new_key = next((draft for draft, target in ready if target == key), key)
-            check_certificate(_beside(certificate, INCOMING), new_key, each.root, owner, now)
+            check_certificate(_beside(certificate, INCOMING), new_key, each.root, owner)
     except RunError:
         for draft, _ in ready:
             if draft.name.endswith(INCOMING):
@@ -140,29 +139,20 @@ def is_list(file: Path) -> bool:
     return any(kind == "X509 CRL" for kind, _ in _blocks(file))
 
 
-def install_list(kit: Kit, file: Path, now: datetime.datetime | None = None) -> list[int]:
+def install_list(kit: Kit, file: Path) -> list[int]:
     """Keep the lists of a file that are newer than the party's; return their numbers."""
     data = b"".join(block for kind, block in _blocks(file) if kind == "X509 CRL")
-    return revocation.take(kit, data, f"'{file}'", now)
+    return revocation.take(kit, data, f"'{file}'")
 
 
 def _requested(path: Path, party: str, owners: dict[str, Identity]) -> dict[str, rsa.RSAPublicKey]:
     """Return the keys of a request; each must be proved by a signature, and be this party's."""
     keys: dict[str, rsa.RSAPublicKey] = {}
-    for kind, block in _blocks(path):
-        if kind != "CERTIFICATE REQUEST":
-            continue
-        try:
-            request = x509.load_pem_x509_csr(block)
-            valid = request.is_signature_valid
-        except ValueError as error:
-            raise RunError(f"'{path}' is damaged; have the request made again.") from error
-        key = request.public_key()
-        if not valid or not isinstance(key, rsa.RSAPublicKey):
-            raise RunError(
-                f"The request '{path}' is not signed by its own key; have it made again."
-            )
-        keys[owner_of(request.subject)[0]] = key
+    for asked in read_requests(path):
+        key = asked.public_key()
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise RunError(f"A key in the request '{path}' is no RSA key; have it made again.")
+        keys[owner_of(asked.subject)[0]] = key
     if keys.keys() != owners.keys():
         raise RunError(
             f"'{path}' is no request of party '{party}': it is for "

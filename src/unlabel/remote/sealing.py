@@ -12,7 +12,6 @@ pieces cannot be moved or dropped, and the end cannot be cut off. A key is used 
 from __future__ import annotations
 
 import secrets
-from types import TracebackType
 from typing import BinaryIO
 
 from cryptography.exceptions import InvalidTag
@@ -37,7 +36,7 @@ def _nonce(number: int, *, last: bool) -> bytes:
 
 
 class SealingWriter:
-    """Seals what is written to it into a file; closing it writes the last piece."""
+    """Seals what is written to it into a file; `end` writes the last piece."""
 
     def __init__(self, file: BinaryIO, passphrase: str) -> None:
         salt = secrets.token_bytes(SALT)
@@ -53,17 +52,9 @@ class SealingWriter:
             del self._waiting[:PIECE]
         return len(data)
 
-    def __enter__(self) -> SealingWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        if kind is None:
-            self._put(bytes(self._waiting), last=True)
+    def end(self) -> None:
+        """Write the last piece, without which the file is not whole."""
+        self._put(bytes(self._waiting), last=True)
 
     def _put(self, piece: bytes, *, last: bool) -> None:
         self._file.write(self._cipher.encrypt(_nonce(self._number, last=last), piece, None))

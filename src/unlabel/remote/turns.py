@@ -1,8 +1,8 @@
 """Commands and a process that serves predictions take turns with the kit of a label holder.
 
-command  held by whoever has the session with the parties
-wanted   held by a command that waits for its turn; who serves gives the session up then
-serving  held by a process that serves predictions for as long as it lives
+command     held by whoever has the session with the parties
+wanted      held by a command that waits for its turn; who predicts gives the session up then
+predicting  held by a process that serves predictions for as long as it lives
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from unlabel.errors import RunError
 from unlabel.files import is_locked
 from unlabel.remote.kit import Kit
 
-COMMAND, WANTED, SERVING = "command", "wanted", "serving"
+COMMAND, WANTED, PREDICTING = "command", "wanted", "predicting"
 #: Seconds for which a command waits for its turn: longer than one answer takes.
 PATIENCE = 90.0
 PAUSE = 0.05
@@ -31,7 +31,7 @@ def command_turn(kit: Kit, *, waits: bool) -> Iterator[None]:
         try:
             held.enter_context(kit.lock(COMMAND))
         except RunError:
-            if not waits or not is_locked(kit.state / SERVING):
+            if not waits or not is_locked(kit.state / PREDICTING):
                 raise
             held.enter_context(_after_serving(kit))
         yield

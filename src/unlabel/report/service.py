@@ -24,7 +24,7 @@ from unlabel.report.attestations import gather_bases
 from unlabel.report.certificate import AnnexRequest, issue
 from unlabel.report.page import page
 
-REPORT, CERTIFICATE, ANNEX = "report.html", "certificate.json", "certificate.annex"
+REPORT, CERTIFICATE = "report.html", "certificate.json"
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,9 @@ def frame(key: str, title: str, about: str, height: float, parts: Iterable[Marku
     ).format(WIDTH, height, key, key, key, title, key, about, Markup("").join(parts))
 
 
-def glyph(model: str, x: float, y: float, r: float = 4) -> Markup:
+def glyph(model: str, x: float, y: float) -> Markup:
     """Return the sign of a model; they differ in shape and filling, not in colour alone."""
+    r = 4
     if model == "refitted":
         corners = f"{x},{y - r - 1} {x + r + 1},{y + r} {x - r - 1},{y + r}"
         return Markup('<polygon class="mark m-{}" points="{}"/>').format(model, corners)

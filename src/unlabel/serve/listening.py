@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import signal
 import socket
 import ssl
@@ -16,6 +15,7 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from unlabel.config.checks import is_this_machine
 from unlabel.errors import RunError, SettingsError
 from unlabel.serve.app import app
 from unlabel.serve.exported import ServedTop
@@ -58,11 +58,7 @@ class Address:
     @property
     def is_here(self) -> bool:
         """Whether only this machine itself can reach it."""
-        if self.host == "localhost":
-            return True
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(self.host).is_loopback
-        return False
+        return is_this_machine(self.host)
 
     @property
     def hosts(self) -> tuple[str, ...]:

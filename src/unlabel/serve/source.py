@@ -8,7 +8,7 @@ from pathlib import Path
 from unlabel.errors import RunError
 from unlabel.federation import Federation
 from unlabel.remote.connect import RemoteFederation, connect
-from unlabel.remote.turns import SERVING, is_wanted
+from unlabel.remote.turns import PREDICTING, is_wanted
 from unlabel.train.predictions import Predictions
 
 
@@ -56,7 +56,7 @@ class FederationSource(RunSource):
         self._kit = federation.kit
         self._folder = Path(federation.kit.folder)
         self._needs_session = federation.lazy is None
-        self._serving = self._kit.lock(SERVING)
+        self._serving = self._kit.lock(PREDICTING)
         self._serving.__enter__()
         self._is_open = True
         if not self._needs_session:

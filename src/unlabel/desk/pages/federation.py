@@ -11,7 +11,6 @@ from typing import Any
 from fastapi import APIRouter
 from starlette.responses import RedirectResponse, Response
 
-from unlabel.config import Policy
 from unlabel.config.loader import read_run_folder
 from unlabel.data import ACTIVE
 from unlabel.desk.office import Desk
@@ -111,14 +110,10 @@ def members(
                 staged=stands.get("staged", ""),
                 ledger=stands.get("ledger", ""),
                 seen=_moment(heard[name]) if name in heard else at if stands else "",
-                policy=_lines(policy),
+                policy=[] if policy is None else flat(asdict(policy)),
             )
         )
     return listed
-
-
-def _lines(policy: Policy | None) -> list[tuple[str, str]]:
-    return [] if policy is None else flat(asdict(policy))
 
 
 def _moment(seconds: float) -> str:
