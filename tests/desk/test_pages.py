@@ -133,6 +133,13 @@ def test_two_persons_decide_where_the_settings_say_so(
         409,
         "Another person has to confirm what you proposed.",
     )
+    taken = ada.post("/requests/1/take-back", proposal=proposal)
+    assert (taken.status, taken.trouble) == (409, "Only who proposed it can take it back.")
+    # Where nobody else may confirm it, a request would otherwise stand in the way of all others.
+    assert bert.get("/requests/1").has('id="take-back"')
+    assert bert.do(1, "take-back", proposal=proposal).has("decide-commit")
+    assert desk.trail.of(1)[-1].event == "took back commit"
+    bert.do(1, "decide", decision="commit")
     bert.do(1, "audit", retrained="0")  # what is proposed of an older audit counts no more
     assert desk.requests.get(1).fact("proposal") is None
     ada.do(1, "decide", decision="commit")
@@ -209,6 +216,13 @@ def test_the_term_can_be_extended_once_with_a_reason(ada: Browser) -> None:
     assert page.has('class="clock calm"')
     assert page.has("Many came in.")
     assert "Many came in." in ada.get("/requests/1/extension.txt").text
+    due, received = ada.desk.requests.get(1).due, ada.desk.requests.get(1).received
+    # A wrong id is mended: the person was told of the later day all the same.
+    ada.do(1, "edit", kind="people", ids="P006", received=received)
+    assert (ada.desk.requests.get(1).due, ada.desk.requests.get(1).fact("extension")) == (
+        due,
+        "Many came in.",
+    )
     assert ada.post("/requests/1/extend", reason="Again.").status == 422
 
 

@@ -110,18 +110,21 @@ class Desk:
         demand = demand.checked(self.today())
         assert demand.received is not None
         with self.store.transaction():
-            self._in(number, "received", "planned")
+            before = self._in(number, "received", "planned")
             self._expect_idle(number)
+            received = demand.received.isoformat()
+            # The person was told of an extension, and of the day that follows from that receipt.
+            extension = before.fact("extension") if received == before.received else None
             self.requests.change(
                 number,
                 labels=demand.labels,
                 ids=demand.ids,
-                received=demand.received.isoformat(),
-                due=deadline.due(demand.received).isoformat(),
+                received=received,
+                due=deadline.due(demand.received, extension or "").isoformat(),
                 reference=demand.reference,
             )
             facts = {"previews": None, "trouble": None, "language": demand.language}
-            self.requests.note(number, "received", **facts, extension=None)
+            self.requests.note(number, "received", **facts, extension=extension)
             attached = self._attach(number, demand.file)
             self.trail.add("changed", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
@@ -237,10 +240,7 @@ class Desk:
     def confirm(self, number: int, proposal: str, answer: str, by: Account) -> None:
         """Confirm or decline what another person proposed."""
         with self.store.transaction():
-            request = self._in(number, "staged", "audited")
-            proposed = request.fact("proposal")
-            if not proposed or proposed["id"] != proposal:
-                raise WrongState("Nothing waits for this answer any more; look again.")
+            proposed = self._proposed(number, proposal)
             if proposed["by"] == by.name:
                 raise WrongState("Another person has to confirm what you proposed.")
             self.requests.note(number, proposal=None)
@@ -248,6 +248,22 @@ class Desk:
                 self._decided(number, proposed, by)
             else:
                 self.trail.add(f"declined {proposed['decision']}", number, by.name)
+
+    def take_back(self, number: int, proposal: str, by: Account) -> None:
+        """Take back what one proposed oneself, so that something else can be decided."""
+        with self.store.transaction():
+            proposed = self._proposed(number, proposal)
+            if proposed["by"] != by.name:
+                raise WrongState("Only who proposed it can take it back.")
+            self.requests.note(number, proposal=None)
+            self.trail.add(f"took back {proposed['decision']}", number, by.name)
+
+    def _proposed(self, number: int, proposal: str) -> Mapping[str, Any]:
+        """Return a proposal that still waits for an answer, or raise."""
+        proposed: Mapping[str, Any] | None = self._in(number, "staged", "audited").fact("proposal")
+        if not proposed or proposed["id"] != proposal:
+            raise WrongState("Nothing waits for this answer any more; look again.")
+        return proposed
 
     def _decided(self, number: int, proposal: Mapping[str, Any], by: Account) -> None:
         decision = proposal["decision"]
