@@ -248,6 +248,16 @@ def test_a_closed_request_without_a_reason_has_a_gap_that_is_seen() -> None:
     assert "[Please add the reason here.]" in letter
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_of_a_request_that_came_to_nothing_no_more_is_said_than_that(language: Language) -> None:
+    # Another request may have changed the models since, so they need not be those from before.
+    for state in ENDED:
+        letter = draft(facts(state=state, reason="You asked us to stop."), language).text
+        wrong = {"en": "from before your request", "de": "von vor Ihrem Antrag"}
+        assert SENTENCES[language]["unchanged"] in letter
+        assert wrong[language] not in letter
+
+
 def test_tests_of_several_people_are_not_told_as_tests_of_one() -> None:
     body = certificate("answers")
     alone = " ".join(sentences(facts(body, people=1), "en").known)

@@ -69,7 +69,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         # What was not done, and what remains.
         "reason": "The reason is: {reason}",
         "reason-missing": "[Please add the reason here.]",
-        "unchanged": "Our models are those from before your request.",
+        "unchanged": "Because of your request nothing was changed in our models.",
         "not-none": "Our tests show that this information is still there, or that the models lost "
         "too much else. What you asked for was not achieved.",
         "not-audited": "How far the models have forgotten this information was not tested, so we "
@@ -166,7 +166,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "Nummer {request}.",
         "reason": "Der Grund ist: {reason}",
         "reason-missing": "[Bitte hier den Grund ergänzen.]",
-        "unchanged": "Unsere Modelle sind die von vor Ihrem Antrag.",
+        "unchanged": "Wegen Ihres Antrags wurde an unseren Modellen nichts geändert.",
         "not-none": "Unsere Prüfungen zeigen, dass diese Angaben noch da sind oder dass die "
         "Modelle zu viel anderes verloren haben. Was Sie verlangt haben, wurde nicht erreicht.",
         "not-audited": "Wie weit die Modelle diese Angaben vergessen haben, wurde nicht geprüft; "
