@@ -52,6 +52,8 @@ def test_a_person_is_forgotten_from_the_demand_to_the_letter(ada: Browser, tmp_p
     letter = ada.get("/requests/1/letter")
     assert letter.has("What was done")
     assert letter.has("2026/17")
+    text = ada.get("/requests/1/letter.txt").text
+    assert not ada.post("/requests/1/letter", language="en", text=text, action="save").trouble
     report = ada.get("/requests/1/report")
     assert report.has("Forgotten exactly, by construction")
     assert "unsafe-inline" not in report.headers["content-security-policy"]
@@ -59,14 +61,14 @@ def test_a_person_is_forgotten_from_the_demand_to_the_letter(ada: Browser, tmp_p
     assert events == [
         *("received", "planned", "asked for forget", "staged", "audited"),
         *("asked for commit", "committed", "asked for purge", "purged"),
-        *("asked for certify", "certified"),
+        *("asked for certify", "certified", "letter"),
     ]
     # Another one verifies too, and is not the one that was issued.
     with ada.desk.place.open(watch_nothing) as federation:
         other = federation.certificate(request=ada.desk.requests.get(1).fact("request"))
     assert verify(other.path, run=ada.desk.place.run).holds
     (ada.desk.place.files(1) / "certificate.json").write_bytes(other.path.read_bytes())
-    for paper in ("letter", "certificate"):
+    for paper in ("letter", "letter.txt", "certificate"):
         refused = ada.get(f"/requests/1/{paper}")
         assert refused.status == 422
         assert refused.has("is not the certificate that was issued")
@@ -291,11 +293,53 @@ def test_the_federation_is_shown_as_of_the_last_look(ada: Browser) -> None:
     ada.post("/federation/look")
     while (page := ada.get("/federation")).has('id="progress"'):
         time.sleep(0.02)
-    assert page.has("All parties agree")
+    # Partners of a blind run are asked for nothing, so nothing is said of them.
+    assert page.has("gym, shop: not asked|shop, gym: not asked")
+    assert not page.has("All parties agree")
     for party in ("active", "shop", "gym"):
         assert page.has(f'data-name="Party">{party}')
     assert page.has("<summary>shop</summary>")
     assert ada.desk.trail.page(1)[0].event == "looked"
+
+
+def test_all_parties_of_a_supervised_run_are_asked(
+    make_desk: MakeDesk, make_browser: MakeBrowser
+) -> None:
+    ada = make_browser(make_desk("supervised"), "ada")
+    ada.post("/federation/look")
+    while (page := ada.get("/federation")).has('id="progress"'):
+        time.sleep(0.02)
+    assert page.has("All parties agree")
+    assert not page.has("not asked")
+
+
+def test_a_form_that_is_sent_twice_makes_one_request(ada: Browser) -> None:
+    once = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
+    assert [ada.receive(once=once).path for _ in range(2)] == ["/requests/1", "/requests/1"]
+    again = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
+    assert ada.receive(once=again).path == "/requests/2", "the same person may write twice"
+    assert ada.receive().path == "/requests/3"
+
+
+def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
+    ada: Browser,
+) -> None:
+    ada.receive()
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    ada.do(1, "purge", sure="on")
+    page = ada.do(1, "certify")
+    assert page.has("the answer can go out")
+    assert not page.has('id="certify"')
+    known = ada.desk.requests.get(1).fact("certificate")
+    ada.desk.requests.note(1, certificate={**known, "not_signed": {"shop": "it is down"}})
+    assert ada.get("/requests/1").has("Not every party has signed.*certify")
+    ada.desk.requests.note(1, certificate={**known, "faults": ["A signature is wrong."]})
+    page = ada.get("/requests/1")
+    assert page.has("so no letter is written from it.*certify")
+    assert not page.has("the answer can go out")
+    page = ada.do(1, "certify")
+    assert page.has("the answer can go out"), page.trouble
 
 
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from unlabel.config.loader import read_run_folder
 from unlabel.desk import accounts, deadline, requests, sessions, tasks, trail
 from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
@@ -39,6 +38,8 @@ SCHEMAS = (
 )
 #: Characters of a reason.
 LONGEST_REASON = 2000
+#: Requests that are looked at for a form that was sent twice, the newest first.
+AT_HAND = 20
 
 
 class Desk:
@@ -75,11 +76,6 @@ class Desk:
         record = LabelRecord.read(self.place.home)
         return () if record is None else record.names
 
-    @property
-    def bottoms(self) -> str:
-        """How the run's bottoms were made: supervised, blind or tuned."""
-        return read_run_folder(self.place.run).bottoms
-
     # Taking demands up
 
     def receive(self, demand: Demand, by: Account) -> int:
@@ -87,6 +83,9 @@ class Desk:
         demand = demand.checked(self.today())
         assert demand.received is not None
         with self.store.transaction():
+            taken = self._taken_by(demand.once)
+            if taken is not None:
+                return taken
             number = self.requests.add(
                 labels=demand.labels,
                 ids=demand.ids,
@@ -94,12 +93,17 @@ class Desk:
                 due=deadline.due(demand.received).isoformat(),
                 by=by.name,
                 reference=demand.reference,
-                facts={"language": demand.language},
+                facts={"language": demand.language, "once": demand.once},
             )
             attached = self._attach(number, demand.file)
             self.trail.add("received", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
         return number
+
+    def _taken_by(self, once: str) -> int | None:
+        """Return the request that the same form was sent for before: somebody clicked twice."""
+        latest = self.requests.list(count=AT_HAND).requests if once else ()
+        return next((each.number for each in latest if each.fact("once") == once), None)
 
     def expect_changeable(self, number: int) -> Request:
         """Return a request that nothing was done for yet, or raise."""

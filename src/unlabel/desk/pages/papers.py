@@ -152,10 +152,11 @@ def _issued(desk: Desk, request: Request) -> Path | None:
 def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, Letter]:
     """Return the letter in a language: the kept one, else one drawn up now."""
     kept = request.fact("letter")
+    facts = letter_facts(visit.desk, request)  # first: none is given out beside a wrong certificate
     if kept and language in ("", kept["language"]):
         return _language(kept["language"]), Letter(subject="", text=kept["text"])
     chosen = _language(language or request.fact("language", "en"))
-    return chosen, draft(letter_facts(visit.desk, request), chosen, _templates(visit.desk))
+    return chosen, draft(facts, chosen, _templates(visit.desk))
 
 
 def _templates(desk: Desk) -> Path | None:
