@@ -174,6 +174,7 @@ def test_ids_that_nobody_has_are_named_and_can_be_changed(ada: Browser) -> None:
     page = ada.at(1)
     assert page.state() == "received"
     assert "'P999'" in page.trouble
+    assert page.has("withdraw the request below, with that as the reason")
     assert ada.get("/requests/1/edit").has(r">P005\nP999</textarea>")
     page = ada.post("/requests/1/edit", kind="people", ids="P005", received="2026-11-02")
     assert (page.status, page.path) == (200, "/requests/1")
@@ -249,6 +250,8 @@ def test_requests_wait_for_the_one_that_is_to_be_decided_on(ada: Browser) -> Non
     page = ada.at(2)
     assert page.state() == "received"
     assert "Request 1 waits for a decision" in page.trouble
+    assert page.has('Decide on <a href="/requests/1">request 1</a> first')
+    assert not page.has("withdraw the request below")
     ada.do(1, "decide", decision="rollback")
     assert ada.at(2).state() == "planned"
 
@@ -278,7 +281,9 @@ def test_letters_are_edited_kept_and_drawn_up_anew(ada: Browser) -> None:
     assert ada.get("/requests/1/letter").status == 409
     ada.do(1, "withdraw", reason="Doppelt.")
     assert ada.get("/requests/1/letter").has("Sehr geehrte")
-    assert ada.get("/requests/1/letter?language=en").has("Dear Sir or Madam")
+    page = ada.get("/requests/1/letter?language=en")
+    assert page.has("Dear Sir or Madam")
+    assert page.has("does not say who answers"), "no organisation is set here"
     page = ada.post("/requests/1/letter", language="de", text="Gr\xfc\xdfe <b>", action="save")
     assert page.has("Gr\xfc\xdfe &lt;b&gt;</textarea>")
     assert page.has("Kept as ada edited it")

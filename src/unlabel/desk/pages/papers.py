@@ -188,6 +188,7 @@ def _letter_page(
         kept=kept if kept and kept["language"] == chosen else None,
         lacks=left_out(facts, chosen, drawn.text),
         trouble=trouble,
+        organisation=facts.organisation,
     )
 
 
