@@ -258,6 +258,15 @@ def test_of_a_request_that_came_to_nothing_no_more_is_said_than_that(language: L
         assert wrong[language] not in letter
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_of_people_whose_request_was_never_carried_out_nothing_is_said_to_be_learnt(
+    language: Language,
+) -> None:
+    for request, key in (("", "what-people-asked"), (REQUEST, "what-people")):
+        letter = draft(facts(state="withdrawn", request=request, reason="Doubled."), language).text
+        assert SENTENCES[language][key] in letter
+
+
 def test_tests_of_several_people_are_not_told_as_tests_of_one() -> None:
     body = certificate("answers")
     alone = " ".join(sentences(facts(body, people=1), "en").known)

@@ -21,6 +21,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "extension-subject": "More time for your request for erasure, received on {day}",
         "what-people": "the outcome that is recorded about you and from which our prediction "
         "models learnt",
+        "what-people-asked": "any outcome that may be recorded about you and from which our "
+        "prediction models may have learnt",
         "what-labels": "every record of the outcome {labels} from which our prediction models "
         "learnt",
         "you": "you",
@@ -117,6 +119,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "extension-subject": "Mehr Zeit für Ihren Antrag auf Löschung, eingegangen am {day}",
         "what-people": "das zu Ihnen gespeicherte Ergebnis, aus dem unsere Vorhersagemodelle "
         "gelernt haben",
+        "what-people-asked": "ein Ergebnis, das zu Ihnen gespeichert sein und aus dem unsere "
+        "Vorhersagemodelle gelernt haben kann",
         "what-labels": "alle Einträge mit dem Ergebnis {labels}, aus denen unsere "
         "Vorhersagemodelle gelernt haben",
         "you": "Sie",
