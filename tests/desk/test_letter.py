@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from unlabel.data import ACTIVE
-from unlabel.desk.letter import draft, export, extension_notice, left_out
+from unlabel.desk.letter import draft, export, extension_notice, gaps, left_out
 from unlabel.desk.letter_facts import ENDED, PENDING, LetterFacts, sentences
 from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.errors import RunError, SettingsError
@@ -244,8 +244,11 @@ def test_before_a_commit_nothing_is_said_to_be_done(language: Language, state: s
 
 
 def test_a_closed_request_without_a_reason_has_a_gap_that_is_seen() -> None:
-    letter = draft(facts(state="withdrawn"), "en").text
-    assert "[Please add the reason here.]" in letter
+    letter, gap = draft(facts(state="withdrawn"), "en").text, "[Please add the reason here.]"
+    assert gaps("en", letter) == (gap,)
+    filled = letter.replace(gap, "The reason is: it was about somebody else.")
+    assert gaps("en", filled) == left_out(facts(state="withdrawn"), "en", filled) == ()
+    assert left_out(facts(state="withdrawn"), "en", letter.replace("did not", "did"))
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -86,8 +86,13 @@ def test_a_class_is_forgotten_in_a_supervised_run_and_rolled_back(
         assert planned.has(f'name="choice" value="{key}"')
     page = ada.do(1, "start", choice="deep")
     assert page.state() == "audited", page.trouble
-    page = ada.do(1, "decide", decision="rollback")
+    page = ada.do(1, "decide", decision="rollback", reason="It cost too much.")
     assert page.state() == "rolled-back", page.trouble
+    assert page.has("rolled back.*It cost too much.")
+    assert ada.get("/requests/1/letter").has("The reason is: It cost too much.")
+    ada.desk.requests.note(1, decision=None)  # as where a command rolled it back
+    assert ada.get("/requests/1").has("Ended: rolled back")
+    assert ada.get("/requests/1/letter").has("Please add the reason here")
     (line,) = Ledger(ada.desk.place.home).entries()[-1:]
     assert (line.event, line.request) == ("rollback", ada.desk.requests.get(1).fact("request"))
     assert ada.get("/requests/1/letter").has("textarea")
@@ -287,7 +292,7 @@ def test_letters_are_edited_kept_and_drawn_up_anew(ada: Browser) -> None:
     page = ada.post("/requests/1/letter", language="de", text="Gr\xfc\xdfe <b>", action="save")
     assert page.has("Gr\xfc\xdfe &lt;b&gt;</textarea>")
     assert page.has("Kept as ada edited it")
-    assert page.has("does not say any more what the person has to be told")
+    assert page.has("The text lacks what the person has to be told")
     assert ada.get("/requests/1/letter.txt").text == "Gr\xfc\xdfe <b>"
     page = ada.post("/requests/1/letter", language="de", text="", action="fresh")
     assert page.has("Sehr geehrte")

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from unlabel.desk.failures import status_of
-from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, left_out
+from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, gaps, left_out
 from unlabel.desk.letter_facts import LetterFacts
 from unlabel.desk.letter_words import LANGUAGES, Language
 from unlabel.desk.office import Desk
@@ -186,7 +186,7 @@ def _letter_page(
         languages=LANGUAGES,
         letter=drawn,
         kept=kept if kept and kept["language"] == chosen else None,
-        lacks=left_out(facts, chosen, drawn.text),
+        lacks=(*left_out(facts, chosen, drawn.text), *gaps(chosen, drawn.text)),
         trouble=trouble,
         organisation=facts.organisation,
     )
