@@ -326,8 +326,8 @@ def test_all_parties_of_a_supervised_run_are_asked(
 def test_a_form_that_is_sent_twice_makes_one_request(ada: Browser) -> None:
     once = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
     assert [ada.receive(once=once).path for _ in range(2)] == ["/requests/1", "/requests/1"]
-    again = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
-    assert ada.receive(once=again).path == "/requests/2", "the same person may write twice"
+    other = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
+    assert ada.receive(once=other).path == "/requests/2", "the same person may write twice"
     assert ada.receive().path == "/requests/3"
 
 

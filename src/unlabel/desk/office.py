@@ -18,7 +18,7 @@ from typing import Any
 from unlabel.desk import accounts, deadline, requests, sessions, tasks, trail
 from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
-from unlabel.desk.failures import WrongState
+from unlabel.desk.failures import WrongState, wrong_state
 from unlabel.desk.place import STORE, Place
 from unlabel.desk.requests import Request, Requests
 from unlabel.desk.sessions import Sessions
@@ -38,8 +38,6 @@ SCHEMAS = (
 )
 #: Characters of a reason.
 LONGEST_REASON = 2000
-#: Requests that are looked at for a form that was sent twice, the newest first.
-AT_HAND = 20
 
 
 class Desk:
@@ -83,7 +81,7 @@ class Desk:
         demand = demand.checked(self.today())
         assert demand.received is not None
         with self.store.transaction():
-            taken = self._taken_by(demand.once)
+            taken = self.requests.of_form(demand.once)
             if taken is not None:
                 return taken
             number = self.requests.add(
@@ -99,11 +97,6 @@ class Desk:
             self.trail.add("received", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
         return number
-
-    def _taken_by(self, once: str) -> int | None:
-        """Return the request that the same form was sent for before: somebody clicked twice."""
-        latest = self.requests.list(count=AT_HAND).requests if once else ()
-        return next((each.number for each in latest if each.fact("once") == once), None)
 
     def expect_changeable(self, number: int) -> Request:
         """Return a request that nothing was done for yet, or raise."""
@@ -149,7 +142,7 @@ class Desk:
         with self.store.transaction() as connection:
             request = self.requests.get(number)
             if request.is_ended:
-                raise _wrong_state(request, "open")
+                raise wrong_state(request, "open")
             received, before = date.fromisoformat(request.received), request.fact("extension", "")
             kept = deadline.extended(received, _reason(reason), self.today(), before)
             due = deadline.due(received, kept).isoformat()
@@ -336,7 +329,7 @@ class Desk:
     def _in(self, number: int, *states: str) -> Request:
         request = self.requests.get(number)
         if request.state not in states:
-            raise _wrong_state(request, " or ".join(states))
+            raise wrong_state(request, " or ".join(states))
         return request
 
     def _expect_idle(self, number: int) -> None:
@@ -353,10 +346,3 @@ def _reason(reason: str) -> str:
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise SettingsError(f"Give a reason of at most {LONGEST_REASON} characters.")
     return reason.strip()
-
-
-def _wrong_state(request: Request, wanted: str) -> WrongState:
-    return WrongState(
-        f"Request {request.number} is {request.state}, and that needs one that is {wanted}; look "
-        f"at it again."
-    )
