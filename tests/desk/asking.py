@@ -37,6 +37,7 @@ MATRIX: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/requests/{number}/extend"): WORK,
     ("POST", "/requests/{number}/decide"): WORK,
     ("POST", "/requests/{number}/confirm"): CONFIRM,
+    ("POST", "/requests/{number}/take-back"): WORK,
     ("POST", "/requests/{number}/purge"): WORK,
     ("POST", "/requests/{number}/certify"): WORK,
     ("GET", "/requests/{number}/report"): READ,

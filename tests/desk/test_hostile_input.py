@@ -203,6 +203,13 @@ def test_what_is_too_large_is_refused_and_leaves_nothing(
     assert files(planned) == papers
 
 
+def test_how_large_a_form_may_be_is_said_as_people_count(planned: Desk) -> None:
+    client = TestClient(app(planned, limits=Limits(body=2**20)))
+    answer = client.post("/sign-in", content=b"x" * (2**20 + 1))
+    assert answer.status_code == 413
+    assert "at most 1 MiB in one request" in answer.text
+
+
 def test_a_form_that_comes_too_slowly_is_not_waited_for(planned: Desk) -> None:
     client = TestClient(
         app(planned, limits=Limits(body=2**20, reading=0.2)), base_url="https://testserver"

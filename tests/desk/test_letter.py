@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from unlabel.data import ACTIVE
-from unlabel.desk.letter import draft, export, extension_notice, left_out
+from unlabel.desk.letter import draft, export, extension_notice, gaps, left_out
 from unlabel.desk.letter_facts import ENDED, PENDING, LetterFacts, sentences
 from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.errors import RunError, SettingsError
@@ -244,8 +244,30 @@ def test_before_a_commit_nothing_is_said_to_be_done(language: Language, state: s
 
 
 def test_a_closed_request_without_a_reason_has_a_gap_that_is_seen() -> None:
-    letter = draft(facts(state="withdrawn"), "en").text
-    assert "[Please add the reason here.]" in letter
+    letter, gap = draft(facts(state="withdrawn"), "en").text, "[Please add the reason here.]"
+    assert gaps("en", letter) == (gap,)
+    filled = letter.replace(gap, "The reason is: it was about somebody else.")
+    assert gaps("en", filled) == left_out(facts(state="withdrawn"), "en", filled) == ()
+    assert left_out(facts(state="withdrawn"), "en", letter.replace("did not", "did"))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_of_a_request_that_came_to_nothing_no_more_is_said_than_that(language: Language) -> None:
+    # Another request may have changed the models since, so they need not be those from before.
+    for state in ENDED:
+        letter = draft(facts(state=state, reason="You asked us to stop."), language).text
+        wrong = {"en": "from before your request", "de": "von vor Ihrem Antrag"}
+        assert SENTENCES[language]["unchanged"] in letter
+        assert wrong[language] not in letter
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_of_people_whose_request_was_never_carried_out_nothing_is_said_to_be_learnt(
+    language: Language,
+) -> None:
+    for request, key in (("", "what-people-asked"), (REQUEST, "what-people")):
+        letter = draft(facts(state="withdrawn", request=request, reason="Doubled."), language).text
+        assert SENTENCES[language][key] in letter
 
 
 def test_tests_of_several_people_are_not_told_as_tests_of_one() -> None:

@@ -52,6 +52,8 @@ def test_a_person_is_forgotten_from_the_demand_to_the_letter(ada: Browser, tmp_p
     letter = ada.get("/requests/1/letter")
     assert letter.has("What was done")
     assert letter.has("2026/17")
+    text = ada.get("/requests/1/letter.txt").text
+    assert not ada.post("/requests/1/letter", language="en", text=text, action="save").trouble
     report = ada.get("/requests/1/report")
     assert report.has("Forgotten exactly, by construction")
     assert "unsafe-inline" not in report.headers["content-security-policy"]
@@ -59,14 +61,14 @@ def test_a_person_is_forgotten_from_the_demand_to_the_letter(ada: Browser, tmp_p
     assert events == [
         *("received", "planned", "asked for forget", "staged", "audited"),
         *("asked for commit", "committed", "asked for purge", "purged"),
-        *("asked for certify", "certified"),
+        *("asked for certify", "certified", "letter"),
     ]
     # Another one verifies too, and is not the one that was issued.
     with ada.desk.place.open(watch_nothing) as federation:
         other = federation.certificate(request=ada.desk.requests.get(1).fact("request"))
     assert verify(other.path, run=ada.desk.place.run).holds
     (ada.desk.place.files(1) / "certificate.json").write_bytes(other.path.read_bytes())
-    for paper in ("letter", "certificate"):
+    for paper in ("letter", "letter.txt", "certificate"):
         refused = ada.get(f"/requests/1/{paper}")
         assert refused.status == 422
         assert refused.has("is not the certificate that was issued")
@@ -84,8 +86,13 @@ def test_a_class_is_forgotten_in_a_supervised_run_and_rolled_back(
         assert planned.has(f'name="choice" value="{key}"')
     page = ada.do(1, "start", choice="deep")
     assert page.state() == "audited", page.trouble
-    page = ada.do(1, "decide", decision="rollback")
+    page = ada.do(1, "decide", decision="rollback", reason="It cost too much.")
     assert page.state() == "rolled-back", page.trouble
+    assert page.has("rolled back.*It cost too much.")
+    assert ada.get("/requests/1/letter").has("The reason is: It cost too much.")
+    ada.desk.requests.note(1, decision=None)  # as where a command rolled it back
+    assert ada.get("/requests/1").has("Ended: rolled back")
+    assert ada.get("/requests/1/letter").has("Please add the reason here")
     (line,) = Ledger(ada.desk.place.home).entries()[-1:]
     assert (line.event, line.request) == ("rollback", ada.desk.requests.get(1).fact("request"))
     assert ada.get("/requests/1/letter").has("textarea")
@@ -133,6 +140,13 @@ def test_two_persons_decide_where_the_settings_say_so(
         409,
         "Another person has to confirm what you proposed.",
     )
+    taken = ada.post("/requests/1/take-back", proposal=proposal)
+    assert (taken.status, taken.trouble) == (409, "Only who proposed it can take it back.")
+    # Where nobody else may confirm it, a request would otherwise stand in the way of all others.
+    assert bert.get("/requests/1").has('id="take-back"')
+    assert bert.do(1, "take-back", proposal=proposal).has("decide-commit")
+    assert desk.trail.of(1)[-1].event == "took back commit"
+    bert.do(1, "decide", decision="commit")
     bert.do(1, "audit", retrained="0")  # what is proposed of an older audit counts no more
     assert desk.requests.get(1).fact("proposal") is None
     ada.do(1, "decide", decision="commit")
@@ -165,6 +179,7 @@ def test_ids_that_nobody_has_are_named_and_can_be_changed(ada: Browser) -> None:
     page = ada.at(1)
     assert page.state() == "received"
     assert "'P999'" in page.trouble
+    assert page.has("withdraw the request below, with that as the reason")
     assert ada.get("/requests/1/edit").has(r">P005\nP999</textarea>")
     page = ada.post("/requests/1/edit", kind="people", ids="P005", received="2026-11-02")
     assert (page.status, page.path) == (200, "/requests/1")
@@ -209,6 +224,13 @@ def test_the_term_can_be_extended_once_with_a_reason(ada: Browser) -> None:
     assert page.has('class="clock calm"')
     assert page.has("Many came in.")
     assert "Many came in." in ada.get("/requests/1/extension.txt").text
+    due, received = ada.desk.requests.get(1).due, ada.desk.requests.get(1).received
+    # A wrong id is mended: the person was told of the later day all the same.
+    ada.do(1, "edit", kind="people", ids="P006", received=received)
+    assert (ada.desk.requests.get(1).due, ada.desk.requests.get(1).fact("extension")) == (
+        due,
+        "Many came in.",
+    )
     assert ada.post("/requests/1/extend", reason="Again.").status == 422
 
 
@@ -233,6 +255,8 @@ def test_requests_wait_for_the_one_that_is_to_be_decided_on(ada: Browser) -> Non
     page = ada.at(2)
     assert page.state() == "received"
     assert "Request 1 waits for a decision" in page.trouble
+    assert page.has('Decide on <a href="/requests/1">request 1</a> first')
+    assert not page.has("withdraw the request below")
     ada.do(1, "decide", decision="rollback")
     assert ada.at(2).state() == "planned"
 
@@ -262,11 +286,13 @@ def test_letters_are_edited_kept_and_drawn_up_anew(ada: Browser) -> None:
     assert ada.get("/requests/1/letter").status == 409
     ada.do(1, "withdraw", reason="Doppelt.")
     assert ada.get("/requests/1/letter").has("Sehr geehrte")
-    assert ada.get("/requests/1/letter?language=en").has("Dear Sir or Madam")
+    page = ada.get("/requests/1/letter?language=en")
+    assert page.has("Dear Sir or Madam")
+    assert page.has("does not say who answers"), "no organisation is set here"
     page = ada.post("/requests/1/letter", language="de", text="Gr\xfc\xdfe <b>", action="save")
     assert page.has("Gr\xfc\xdfe &lt;b&gt;</textarea>")
     assert page.has("Kept as ada edited it")
-    assert page.has("does not say any more what the person has to be told")
+    assert page.has("The text lacks what the person has to be told")
     assert ada.get("/requests/1/letter.txt").text == "Gr\xfc\xdfe <b>"
     page = ada.post("/requests/1/letter", language="de", text="", action="fresh")
     assert page.has("Sehr geehrte")
@@ -277,11 +303,53 @@ def test_the_federation_is_shown_as_of_the_last_look(ada: Browser) -> None:
     ada.post("/federation/look")
     while (page := ada.get("/federation")).has('id="progress"'):
         time.sleep(0.02)
-    assert page.has("All parties agree")
+    # Partners of a blind run are asked for nothing, so nothing is said of them.
+    assert page.has("gym, shop: not asked|shop, gym: not asked")
+    assert not page.has("All parties agree")
     for party in ("active", "shop", "gym"):
         assert page.has(f'data-name="Party">{party}')
     assert page.has("<summary>shop</summary>")
     assert ada.desk.trail.page(1)[0].event == "looked"
+
+
+def test_all_parties_of_a_supervised_run_are_asked(
+    make_desk: MakeDesk, make_browser: MakeBrowser
+) -> None:
+    ada = make_browser(make_desk("supervised"), "ada")
+    ada.post("/federation/look")
+    while (page := ada.get("/federation")).has('id="progress"'):
+        time.sleep(0.02)
+    assert page.has("All parties agree")
+    assert not page.has("not asked")
+
+
+def test_a_form_that_is_sent_twice_makes_one_request(ada: Browser) -> None:
+    once = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
+    assert [ada.receive(once=once).path for _ in range(2)] == ["/requests/1", "/requests/1"]
+    other = ada.get("/requests/new").find(r'name="once" value="([\w-]+)"')
+    assert ada.receive(once=other).path == "/requests/2", "the same person may write twice"
+    assert ada.receive().path == "/requests/3"
+
+
+def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
+    ada: Browser,
+) -> None:
+    ada.receive()
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    ada.do(1, "purge", sure="on")
+    page = ada.do(1, "certify")
+    assert page.has("the answer can go out")
+    assert not page.has('id="certify"')
+    known = ada.desk.requests.get(1).fact("certificate")
+    ada.desk.requests.note(1, certificate={**known, "not_signed": {"shop": "it is down"}})
+    assert ada.get("/requests/1").has("Not every party has signed.*certify")
+    ada.desk.requests.note(1, certificate={**known, "faults": ["A signature is wrong."]})
+    page = ada.get("/requests/1")
+    assert page.has("so no letter is written from it.*certify")
+    assert not page.has("the answer can go out")
+    page = ada.do(1, "certify")
+    assert page.has("the answer can go out"), page.trouble
 
 
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:

@@ -284,3 +284,19 @@ def test_no_session_asks_without_end(planned: Desk, make_browser: MakeBrowser) -
     assert statuses[0] == 409
     assert statuses[-1] == 429
     assert ask(bert, "POST", "/requests/{number}/cancel").status == 409, "others go on"
+
+
+def test_what_was_typed_comes_back_where_the_session_has_ended(
+    planned: Desk, make_browser: MakeBrowser
+) -> None:
+    ada = make_browser(planned, "ada")
+    planned.sessions.end(cookies(ada)["desk"])
+    fields = {"text": "Dear <b>Jane</b>", "password": "seven wet umbrellas"}
+    page = ask(ada, "POST", "/requests/1/letter", fields=fields)
+    assert page.status == 401
+    assert page.has("nothing was changed; sign in again")
+    assert page.has(r"readonly>Dear &lt;b&gt;Jane&lt;/b&gt;</textarea>")
+    assert not page.has("umbrellas|form_token")
+    # A page of another site puts nothing onto one of ours.
+    page = ask(ada, "POST", "/requests/1/letter", fields=fields, headers={"origin": "https://a.b"})
+    assert (page.status, page.has("Jane")) == (401, False)

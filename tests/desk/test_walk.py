@@ -72,6 +72,13 @@ def test_one_person_is_forgotten_with_the_page_alone(
         assert "The model with which we make predictions was computed anew" in said
         assert "Letter of 2 November" in said
         ada.look("letter")
+        browser.ask("document.querySelector('#text').value = 'Dear Jane,'")
+        ada.click("#save")
+        ada.see("#notice")
+        assert "lacks what the person has to be told" in ada.text()
+        browser.call("Emulation.setEmulatedMedia", media="print")
+        assert ada.text().strip() == "Dear Jane,", "nothing but the letter is printed"
+        browser.call("Emulation.setEmulatedMedia", media="")
         ada.go("/requests/1/report")
         ada.look("report")
         for path in ("/requests", "/federation", "/trail"):

@@ -164,6 +164,7 @@ class Person:
     def sign_in(self, name: str) -> None:
         """Sign in."""
         self.go("/sign-in")
+        self.wait("document.activeElement?.id === 'name'")  # else the browser complains
         self.type("#name", name)
         self.type("#password", PASSWORD)
         self.click("#sign-in button")

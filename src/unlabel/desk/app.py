@@ -17,7 +17,7 @@ from unlabel.desk.failures import status_of
 from unlabel.desk.office import Desk
 from unlabel.desk.pages import federation, listing, new, one, papers, sign_in, trail
 from unlabel.desk.views import plain_page
-from unlabel.desk.visits import Buckets, NotSignedIn, TooOften
+from unlabel.desk.visits import Buckets, NotSignedIn, TooOften, typed_in
 from unlabel.desk.worker import Worker
 from unlabel.errors import UnlabelError
 from unlabel.serve.limits import Limits
@@ -112,7 +112,9 @@ async def _handled(request: Request, error: Exception) -> Response:
     if isinstance(error, NotSignedIn):
         if request.method == "GET" and "hx-request" not in request.headers:
             return RedirectResponse("/sign-in", 303)
-        response = plain_page(401, "Sign in", "Your session has ended; sign in again.")
+        typed = await typed_in(request)
+        sentence = "Your session has ended, so nothing was changed; sign in again."
+        response = plain_page(401, "Sign in", sentence, typed)
         response.headers["hx-redirect"] = "/sign-in"  # where a part of a page was asked for
         return response
     return answered(error)

@@ -23,6 +23,7 @@ class Demand:
     reference    as the demand calls it, or the number of the case
     language     of the letter
     file         name and content of the demand's file, if it is attached
+    once         what the form was given when it was shown, so that a click too many finds out
     """
 
     labels: tuple[str, ...] = ()
@@ -31,6 +32,7 @@ class Demand:
     reference: str = ""
     language: str = "en"
     file: tuple[str, bytes] | None = None
+    once: str = ""
 
     def checked(self, today: date) -> Demand:
         """Return it, or raise where it cannot be meant."""

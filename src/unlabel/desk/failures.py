@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unlabel.desk.requests import Request
 from unlabel.errors import DataError, RunError, SettingsError, UnlabelError
 
 BY_CODE = {"no-such-request": 404, "wrong-state": 409, "busy": 409}
@@ -9,6 +10,14 @@ BY_CODE = {"no-such-request": 404, "wrong-state": 409, "busy": 409}
 
 class WrongState(RunError, code="wrong-state"):
     """A request is in a state that does not allow what is asked for."""
+
+
+def wrong_state(request: Request, wanted: str) -> WrongState:
+    """Return what says that a request is in another state than is wanted."""
+    return WrongState(
+        f"Request {request.number} is {request.state}, and that needs one that is {wanted}; look "
+        f"at it again."
+    )
 
 
 def status_of(error: UnlabelError) -> int:

@@ -72,7 +72,14 @@ def draft(facts: LetterFacts, language: Language, templates: Path | None = None)
 def left_out(facts: LetterFacts, language: Language, text: str) -> tuple[str, ...]:
     """Return what a text lacks of what came of a request, was not done and remains."""
     parts, words = sentences(facts, language), one_line(text)
-    return tuple(each for each in (parts.answer, *parts.remains) if each not in words)
+    answer = parts.answer.removesuffix(Words(language).say("reason-missing")).strip()
+    return tuple(each for each in (answer, *parts.remains) if each not in words)
+
+
+def gaps(language: Language, text: str) -> tuple[str, ...]:
+    """Return what a text still asks its writer for."""
+    asked = Words(language).say("reason-missing")
+    return (asked,) if asked in one_line(text) else ()
 
 
 def extension_notice(

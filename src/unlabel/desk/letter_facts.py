@@ -90,7 +90,9 @@ def sentences(facts: LetterFacts, language: Language) -> Sentences:
     say = words.say
     labels = words.listed([say("quoted", label=one_line(label)) for label in facts.labels])
     subject = say("subject", day=words.day(facts.received))
-    what = say("what-people" if facts.people else "what-labels", labels=labels)
+    # Of people whose request was never carried out nobody knows that anything was learnt of them.
+    people = "what-people" if facts.request else "what-people-asked"
+    what = say(people if facts.people else "what-labels", labels=labels)
     dates = tuple(_dates(facts, words))
     if facts.state in PENDING:
         return Sentences(subject, what, say("pending"), dates)

@@ -21,6 +21,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "extension-subject": "More time for your request for erasure, received on {day}",
         "what-people": "the outcome that is recorded about you and from which our prediction "
         "models learnt",
+        "what-people-asked": "any outcome that may be recorded about you and from which our "
+        "prediction models may have learnt",
         "what-labels": "every record of the outcome {labels} from which our prediction models "
         "learnt",
         "you": "you",
@@ -69,7 +71,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         # What was not done, and what remains.
         "reason": "The reason is: {reason}",
         "reason-missing": "[Please add the reason here.]",
-        "unchanged": "Our models are those from before your request.",
+        "unchanged": "Because of your request nothing was changed in our models.",
         "not-none": "Our tests show that this information is still there, or that the models lost "
         "too much else. What you asked for was not achieved.",
         "not-audited": "How far the models have forgotten this information was not tested, so we "
@@ -117,6 +119,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "extension-subject": "Mehr Zeit für Ihren Antrag auf Löschung, eingegangen am {day}",
         "what-people": "das zu Ihnen gespeicherte Ergebnis, aus dem unsere Vorhersagemodelle "
         "gelernt haben",
+        "what-people-asked": "ein Ergebnis, das zu Ihnen gespeichert sein und aus dem unsere "
+        "Vorhersagemodelle gelernt haben kann",
         "what-labels": "alle Einträge mit dem Ergebnis {labels}, aus denen unsere "
         "Vorhersagemodelle gelernt haben",
         "you": "Sie",
@@ -166,7 +170,7 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "Nummer {request}.",
         "reason": "Der Grund ist: {reason}",
         "reason-missing": "[Bitte hier den Grund ergänzen.]",
-        "unchanged": "Unsere Modelle sind die von vor Ihrem Antrag.",
+        "unchanged": "Wegen Ihres Antrags wurde an unseren Modellen nichts geändert.",
         "not-none": "Unsere Prüfungen zeigen, dass diese Angaben noch da sind oder dass die "
         "Modelle zu viel anderes verloren haben. Was Sie verlangt haben, wurde nicht erreicht.",
         "not-audited": "Wie weit die Modelle diese Angaben vergessen haben, wurde nicht geprüft; "

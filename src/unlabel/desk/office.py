@@ -15,11 +15,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from unlabel.config.loader import read_run_folder
 from unlabel.desk import accounts, deadline, requests, sessions, tasks, trail
 from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
-from unlabel.desk.failures import WrongState
+from unlabel.desk.failures import WrongState, wrong_state
 from unlabel.desk.place import STORE, Place
 from unlabel.desk.requests import About, Request, Requests
 from unlabel.desk.sessions import Sessions
@@ -75,19 +74,17 @@ class Desk:
         record = LabelRecord.read(self.place.home)
         return () if record is None else record.names
 
-    @property
-    def bottoms(self) -> str:
-        """How the run's bottoms were made: supervised, blind or tuned."""
-        return read_run_folder(self.place.run).bottoms
-
     # Taking demands up
 
     def receive(self, demand: Demand, by: Account) -> int:
         """Take a demand up, and have a look at what each choice would mean; return its number."""
         demand = demand.checked(self.today())
         with self.store.transaction():
-            about = _about(demand)
-            number = self.requests.add(about, by=by.name, facts={"language": demand.language})
+            taken = self.requests.of_form(demand.once)
+            if taken is not None:
+                return taken
+            facts = {"language": demand.language, "once": demand.once}
+            number = self.requests.add(_about(demand), by=by.name, facts=facts)
             attached = self._attach(number, demand.file)
             self.trail.add("received", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
@@ -101,11 +98,14 @@ class Desk:
         """Change what a request is about, before anything is done for it."""
         demand = demand.checked(self.today())
         with self.store.transaction():
-            self._in(number, "received", "planned")
+            before = self._in(number, "received", "planned")
             self._expect_idle(number)
-            self.requests.change(number, _about(demand))
+            # The person was told of an extension, and of the day that follows from that receipt.
+            told = before.received == str(demand.received)
+            extension = before.fact("extension") if told else None
+            self.requests.change(number, _about(demand, extension or ""))
             facts = {"previews": None, "trouble": None, "language": demand.language}
-            self.requests.note(number, "received", **facts, extension=None)
+            self.requests.note(number, "received", **facts, extension=extension)
             attached = self._attach(number, demand.file)
             self.trail.add("changed", number, by.name, **demand.note(), **attached)
             self.tasks.add("plan", number, by.name)
@@ -126,7 +126,7 @@ class Desk:
         with self.store.transaction() as connection:
             request = self.requests.get(number)
             if request.is_ended:
-                raise _wrong_state(request, "open")
+                raise wrong_state(request, "open")
             received, before = date.fromisoformat(request.received), request.fact("extension", "")
             kept = deadline.extended(received, _reason(reason), self.today(), before)
             due = deadline.due(received, kept).isoformat()
@@ -221,10 +221,7 @@ class Desk:
     def confirm(self, number: int, proposal: str, answer: str, by: Account) -> None:
         """Confirm or decline what another person proposed."""
         with self.store.transaction():
-            request = self._in(number, "staged", "audited")
-            proposed = request.fact("proposal")
-            if not proposed or proposed["id"] != proposal:
-                raise WrongState("Nothing waits for this answer any more; look again.")
+            proposed = self._proposed(number, proposal)
             if proposed["by"] == by.name:
                 raise WrongState("Another person has to confirm what you proposed.")
             self.requests.note(number, proposal=None)
@@ -232,6 +229,22 @@ class Desk:
                 self._decided(number, proposed, by)
             else:
                 self.trail.add(f"declined {proposed['decision']}", number, by.name)
+
+    def take_back(self, number: int, proposal: str, by: Account) -> None:
+        """Take back what one proposed oneself, so that something else can be decided."""
+        with self.store.transaction():
+            proposed = self._proposed(number, proposal)
+            if proposed["by"] != by.name:
+                raise WrongState("Only who proposed it can take it back.")
+            self.requests.note(number, proposal=None)
+            self.trail.add(f"took back {proposed['decision']}", number, by.name)
+
+    def _proposed(self, number: int, proposal: str) -> Mapping[str, Any]:
+        """Return a proposal that still waits for an answer, or raise."""
+        proposed: Mapping[str, Any] | None = self._in(number, "staged", "audited").fact("proposal")
+        if not proposed or proposed["id"] != proposal:
+            raise WrongState("Nothing waits for this answer any more; look again.")
+        return proposed
 
     def _decided(self, number: int, proposal: Mapping[str, Any], by: Account) -> None:
         decision = proposal["decision"]
@@ -300,7 +313,7 @@ class Desk:
     def _in(self, number: int, *states: str) -> Request:
         request = self.requests.get(number)
         if request.state not in states:
-            raise _wrong_state(request, " or ".join(states))
+            raise wrong_state(request, " or ".join(states))
         return request
 
     def _expect_idle(self, number: int) -> None:
@@ -313,21 +326,15 @@ class Desk:
         self.trail.add(f"asked for {verb}", number, by.name, **options)
 
 
-def _about(demand: Demand) -> About:
+def _about(demand: Demand, extension: str = "") -> About:
     """Return what a request is about, by a demand that was checked."""
     assert demand.received is not None
-    received, due = demand.received.isoformat(), deadline.due(demand.received).isoformat()
-    return About(demand.labels, demand.ids, received, due, demand.reference)
+    due = deadline.due(demand.received, extension)
+    received = demand.received.isoformat()
+    return About(demand.labels, demand.ids, received, due.isoformat(), demand.reference)
 
 
 def _reason(reason: str) -> str:
     if not reason.strip() or len(reason) > LONGEST_REASON:
         raise SettingsError(f"Give a reason of at most {LONGEST_REASON} characters.")
     return reason.strip()
-
-
-def _wrong_state(request: Request, wanted: str) -> WrongState:
-    return WrongState(
-        f"Request {request.number} is {request.state}, and that needs one that is {wanted}; look "
-        f"at it again."
-    )

@@ -29,6 +29,8 @@ STATES: tuple[State, ...] = get_args(State)
 ENDED: tuple[State, ...] = ("certified", "rolled-back", "withdrawn")
 #: A request that has one of these stands in the way of the next: the run has one at a time.
 OPEN: tuple[State, ...] = ("running", "staged", "audited")
+#: Requests that are looked at for a form that was sent twice, the newest first.
+AT_HAND = 20
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -174,6 +176,11 @@ class Requests:
                 "UPDATE requests SET state = ?, ended = ?, facts = ? WHERE number = ?",
                 (state, ended, json.dumps(kept), number),
             )
+
+    def of_form(self, once: str) -> int | None:
+        """Return the request that the same form was sent for before: somebody clicked twice."""
+        latest = self.list(count=AT_HAND).requests if once else ()
+        return next((each.number for each in latest if each.fact("once") == once), None)
 
     def open(self) -> Request | None:
         """Return the request that is being carried out, or waits for a decision."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -44,9 +45,15 @@ def page(
     return HTMLResponse(text, status)
 
 
-def plain_page(status: int, heading: str, sentence: str) -> HTMLResponse:
-    """Return a page that only says something."""
-    return page(None, "error.html", status=status, heading=heading, sentence=sentence)
+def plain_page(
+    status: int, heading: str, sentence: str, typed: Sequence[tuple[str, str]] = ()
+) -> HTMLResponse:
+    """Return a page that only says something.
+
+    typed  what somebody typed that was not taken, by name, so that it can be copied
+    """
+    facts = {"heading": heading, "sentence": sentence, "typed": typed}
+    return page(None, "error.html", status=status, **facts)
 
 
 @functools.cache

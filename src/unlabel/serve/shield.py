@@ -121,7 +121,8 @@ class Shield:
         return bounded
 
     def _too_large(self) -> HTTPException:
-        return HTTPException(413, f"Expected at most {self._limits.body} bytes in one request.")
+        most = self._limits.body / 2**20
+        return HTTPException(413, f"Expected at most {most:g} MiB in one request.")
 
 
 def _digest(secret: bytes) -> bytes:

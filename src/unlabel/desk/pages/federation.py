@@ -52,6 +52,7 @@ def show(visit: Reader) -> Response:
     status, health = json.loads(noted[0]) if noted else None, _health(desk)
     facts = None if health is None else health.facts
     heard = {} if facts is None else facts.contact.peers
+    listed = members(desk, status, noted[1] if noted else "", heard)
     later = trouble is not None and (noted is None or trouble[1] >= noted[1])
     return page(
         visit,
@@ -62,7 +63,10 @@ def show(visit: Reader) -> Response:
         standing=status,
         at=noted[1] if noted else "",
         trouble=trouble[0] if trouble and later else "",
-        members=members(desk, status, noted[1] if noted else "", heard),
+        members=listed,
+        unasked=[]
+        if status is None
+        else [m.name for m in listed if m.name not in status["parties"]],
         health=health.sentence if health is not None else "",
         kit=[] if desk.place.kit is None else flat(describe_kit(desk.place.kit)),
         place=str(desk.place),

@@ -15,6 +15,7 @@ from unlabel.data.tables import read_ids
 from unlabel.desk.demands import Demand, distinct
 from unlabel.desk.failures import status_of
 from unlabel.desk.letter_words import LANGUAGES
+from unlabel.desk.sessions import draw
 from unlabel.desk.views import page
 from unlabel.desk.visits import Form, Number, Visit, Working, Writer
 from unlabel.errors import DataError, SettingsError, UnlabelError
@@ -86,6 +87,7 @@ def demand_in(form: Form) -> Demand:
         reference=form.text("reference").strip(),
         language=language,
         file=(name, content) if content else None,
+        once=form.text("once")[:64],
     )
 
 
@@ -154,5 +156,5 @@ def _page(
         trouble=trouble,
         number=number,
         today=visit.desk.today(),
-        bottoms=visit.desk.bottoms,
+        once=draw(),
     )

@@ -106,6 +106,13 @@ def confirm(visit: Approver, number: Number) -> Response:
     return _act(visit, number, act)
 
 
+@router.post("/requests/{number}/take-back")
+def take_back(visit: Writer, number: Number) -> Response:
+    """Take back what one proposed oneself."""
+    proposal = visit.form.text("proposal")
+    return _act(visit, number, lambda: visit.desk.take_back(number, proposal, visit.account))
+
+
 @router.post("/requests/{number}/purge")
 def purge(visit: Writer, number: Number) -> Response:
     """Purge."""

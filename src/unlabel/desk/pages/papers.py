@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
 from unlabel.desk.failures import status_of
-from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, left_out
+from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, gaps, left_out
 from unlabel.desk.letter_facts import LetterFacts
 from unlabel.desk.letter_words import LANGUAGES, Language
 from unlabel.desk.office import Desk
@@ -152,10 +152,11 @@ def _issued(desk: Desk, request: Request) -> Path | None:
 def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, Letter]:
     """Return the letter in a language: the kept one, else one drawn up now."""
     kept = request.fact("letter")
+    facts = letter_facts(visit.desk, request)  # first: none is given out beside a wrong certificate
     if kept and language in ("", kept["language"]):
         return _language(kept["language"]), Letter(subject="", text=kept["text"])
     chosen = _language(language or request.fact("language", "en"))
-    return chosen, draft(letter_facts(visit.desk, request), chosen, _templates(visit.desk))
+    return chosen, draft(facts, chosen, _templates(visit.desk))
 
 
 def _templates(desk: Desk) -> Path | None:
@@ -185,8 +186,9 @@ def _letter_page(
         languages=LANGUAGES,
         letter=drawn,
         kept=kept if kept and kept["language"] == chosen else None,
-        lacks=left_out(facts, chosen, drawn.text),
+        lacks=(*left_out(facts, chosen, drawn.text), *gaps(chosen, drawn.text)),
         trouble=trouble,
+        organisation=facts.organisation,
     )
 
 
