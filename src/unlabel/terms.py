@@ -165,12 +165,14 @@ class Construction:
              its word
     holds    whether the evidence for it does
     signed   whether every party signed for its bottom
+    replaced  whether what it was computed from is gone
     """
 
     restart: bool = False
     by_word: bool = False
     holds: bool = True
     signed: bool = True
+    replaced: bool = False
 
 
 # The same where a request is exact by construction. Weights are compared, not the words "as good
@@ -225,6 +227,12 @@ NOT_AUDITED = "No audit of this request was made, so nothing is stated about how
 NOT_ATTESTED = (
     "The request is exact by its method, but not every party signed for the bottom model that it "
     "made without labels, so nothing is stated about how deep it went."
+)
+#: The same where the version that it made was replaced or purged before it was certified.
+REPLACED = (
+    "The request is exact by its method, but the model that it made was replaced before it was "
+    "certified. What that was computed from is not kept, so nothing is stated about how deep it "
+    "went."
 )
 PEOPLE_NOT_AUDITED = (
     "This request was about the labels of people. No audit of it was made, so nothing is stated "

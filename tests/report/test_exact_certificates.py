@@ -196,6 +196,29 @@ def test_while_a_party_has_not_signed_for_its_bottom_nothing_is_stated(run: Path
     assert check(run).faults == []
 
 
+def test_of_a_version_that_was_replaced_before_it_was_certified_that_is_said(run: Path) -> None:
+    request = str(body_of(run)["request"])
+    federation = Federation.open(run)
+    federation.report()
+    page = run / "report.html"
+    assert "The new model is in use at all parties." in page.read_text(encoding="utf-8")
+    federation.forget(ids=people(run, 1)).commit()
+    federation.purge()
+    federation.report()
+    assert "was in use at all parties; a later one is now" in page.read_text(encoding="utf-8")
+    federation.certificate(request=request)
+    body = body_of(run)
+    assert (body["depth"], body["replay"], body["not_signed"]) == (None, None, {})
+    assert body["words"].startswith(terms.REPLACED)
+    assert check(run).faults == []
+    # 0.11 said that not every party had signed.
+    body["words"] = body["words"].replace(terms.REPLACED, terms.NOT_ATTESTED)
+    signer = Signer(run / "active")
+    signed = {"key": signer.public, "signature": signer.sign(canonical(body))}
+    (run / "certificate.json").write_text(json.dumps({"certificate": body, **signed}))
+    assert check(run).faults == []
+
+
 def test_a_failed_request_is_certified_as_not_shown(run: Path, keys: Path) -> None:
     change_base(run, gradients=3, gradients_digest="ab" * 32)
     federation = Federation.open(run)

@@ -32,6 +32,7 @@ from unlabel.terms import (
     NOT_ATTESTED,
     NOT_AUDITED,
     PEOPLE_NOT_AUDITED,
+    REPLACED,
     Construction,
     Visibility,
     effects,
@@ -200,6 +201,7 @@ def construction_in(
         by_word=any(signed["part"]["gradients"] > 0 for signed in bases.values()),
         holds=depth != "none",
         signed=replay is not None and needed <= bases.keys(),
+        replaced=replay is None,
     )
 
 
@@ -250,7 +252,7 @@ def statement(
     """
     words = [PEOPLE_NOT_AUDITED if people and exact is None else NOT_AUDITED]
     if exact is not None and not exact.signed:
-        words = [NOT_ATTESTED]
+        words = [REPLACED if exact.replaced else NOT_ATTESTED]
     if depth is not None:
         if people and exact is None:  # also where the figures are not at hand
             measures = of_people(measures)

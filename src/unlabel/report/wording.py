@@ -55,6 +55,7 @@ NEVER_TESTED = (
 STATES = {
     "staged": "The new model is not in use yet: it waits for a decision.",
     "committed": "The new model is in use at all parties.",
+    "replaced": "The new model was in use at all parties; a later one is now.",
     "rolled-back": "The new model was dropped: all parties use the one from before.",
 }
 
