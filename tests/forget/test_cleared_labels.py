@@ -362,6 +362,18 @@ def test_a_purge_writes_the_table_without_the_forgotten_cells(place: Path) -> No
     expect_every_verb(place)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_cleared_table_is_in_the_encoding_of_the_table(place: Path, encoding: str) -> None:
+    bank = place / "bank.csv"
+    bank.write_bytes(bank.read_text().encode(encoding))
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    federation.purge(table_out=place / "cleared.csv")
+    lines = (place / "cleared.csv").read_bytes().decode(encoding).splitlines()
+    assert lines[0] == bank.read_bytes().decode(encoding).splitlines()[0]
+    assert (place / "cleared.csv").read_bytes()[:2] == bank.read_bytes()[:2]
+
+
 def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     federation = run_in(place)
     federation.forget(["boat"]).commit()
