@@ -7,6 +7,7 @@ import shutil
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -372,6 +373,31 @@ def test_the_cleared_table_is_in_the_encoding_of_the_table(place: Path, encoding
     lines = (place / "cleared.csv").read_bytes().decode(encoding).splitlines()
     assert lines[0] == bank.read_bytes().decode(encoding).splitlines()[0]
     assert (place / "cleared.csv").read_bytes()[:2] == bank.read_bytes()[:2]
+
+
+@pytest.mark.parametrize("bottoms", ["supervised", "blind"])
+def test_every_file_that_still_names_the_label_is_listed(
+    bottoms: Literal["supervised", "blind"], tmp_path: Path
+) -> None:
+    federation = Federation.from_frames(
+        dict(zip(("bank", "shop"), tables(), strict=True)),
+        label="loan",
+        id="customer",
+        folder=tmp_path / "run",
+        bottoms=bottoms,
+    )
+    federation.train()
+    federation.forget(["boat"]).commit(force=True)
+    federation.purge()
+    naming = {
+        path.relative_to(federation.folder).as_posix()
+        for path in federation.folder.rglob("*")
+        if path.is_file() and b"boat" in path.read_bytes()
+    }
+    listed = {each.place for each in federation.copies() if each.state != "cleared"}
+    unlisted = {each for each in naming if not any(each.startswith(place) for place in listed)}
+    assert "active/ledger.jsonl" in naming
+    assert unlisted == set()
 
 
 def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:

@@ -71,6 +71,9 @@ def copies(run: Run) -> list[Copy]:
     for name, why in KEPT.items():
         if (run.folder / name).exists():
             listed.append(Copy(ACTIVE, name, "names and figures of requests", "kept", why))
+    if run.version is not None and run.active.versions.facts(run.version).get("request"):
+        why = "which request made the version in use, and what it was about; until the next"
+        listed.append(Copy(ACTIVE, f"{ACTIVE}/versions", "name of a request", "kept", why))
     secrets = run.folder / ACTIVE / "secrets"
     if secrets.is_dir() and any(secrets.iterdir()):
         why = "keys that open the commitments of requests, for certificates; as long as the run"
