@@ -226,7 +226,10 @@ def expect_columns(
     label = None if blank_labels else columns.get("label")
     missing: Array = np.flatnonzero(frame[label].isna()) if label else np.empty(0)
     if len(missing):
-        raise DataError(f"{where}: row {int(missing[0]) + 1} has no label in '{label}'.")
+        raise DataError(
+            f"{where}: row {int(missing[0]) + 1} has no label in '{label}'. Fill such cells, drop "
+            f"their rows, or take `bottoms: blind` or `tuned`, where they may be empty."
+        )
 
 
 def ids_of(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:
