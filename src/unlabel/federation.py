@@ -108,7 +108,7 @@ from unlabel.train.given import by_party, frames_config, keep_tables
 from unlabel.train.label_free import LabelFreeBottoms, read_kept
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
-from unlabel.train.notes import rare_labels, uneven_labels
+from unlabel.train.notes import rare_labels, uneven_labels, unused_bottoms
 from unlabel.train.parts import expect_learnable, known_labels
 from unlabel.train.predictions import NewRows, Predictions, new_rows, new_tables
 from unlabel.train.top_fit import fit_blind
@@ -220,7 +220,7 @@ class Federation:
         data, balanced = self.holdings, self.config.train.balance
         uneven = uneven_labels(data.labels, data.names, data.rows.train, balanced)
         rare = rare_labels(data.labels, data.names, data.rows) if self.config.is_label_free else ()
-        return (*data.notes, *uneven, *rare)
+        return (*data.notes, *uneven, *rare, *unused_bottoms(self.config))
 
     def _keep_notes(self) -> None:
         """Write what a person should know of the data into the label holder's folder."""
