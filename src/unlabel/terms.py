@@ -160,11 +160,10 @@ OWN_NOT_MEANT = {
 class Construction:
     """How a request was made exact: what its words depend on.
 
-    restart  all models were trained anew; else the label holder's top was fitted anew
-    by_word  gradients of the label holder made the partners' bottoms: that no label was in them is
-             its word
-    holds    whether the evidence for it does
-    signed   whether every party signed for its bottom
+    restart   all models were trained anew; else the label holder's top was fitted anew
+    by_word   gradients of the label holder made the bottoms: that they had no label is its word
+    holds     whether the evidence for it does
+    signed    whether every party signed for its bottom
     replaced  whether what it was computed from is gone
     """
 
@@ -175,8 +174,7 @@ class Construction:
     replaced: bool = False
 
 
-# The same where a request is exact by construction. Weights are compared, not the words "as good
-# as": what is claimed is equality in one environment, and what is not covered is named.
+# The same where a request is exact: what is claimed is equality of weights in one environment.
 
 EXACT_HEADLINE = "Forgotten exactly, by construction"
 EXACT_FAILED = "Not shown to be forgotten"
@@ -227,12 +225,6 @@ NOT_AUDITED = "No audit of this request was made, so nothing is stated about how
 NOT_ATTESTED = (
     "The request is exact by its method, but not every party signed for the bottom model that it "
     "made without labels, so nothing is stated about how deep it went."
-)
-#: The same where the version that it made was replaced or purged before it was certified.
-REPLACED = (
-    "The request is exact by its method, but the model that it made was replaced before it was "
-    "certified. What that was computed from is not kept, so nothing is stated about how deep it "
-    "went."
 )
 PEOPLE_NOT_AUDITED = (
     "This request was about the labels of people. No audit of it was made, so nothing is stated "

@@ -26,7 +26,7 @@ from unlabel.report.annex import make_auditor_keys, read_annex_key, unseal
 from unlabel.report.blinding import blinded
 from unlabel.report.certificate import statement
 from unlabel.report.certificate_form import read_certificate
-from unlabel.report.wording import FORBIDDEN
+from unlabel.report.wording import FORBIDDEN, REPLACED
 from unlabel.signing import Signer, canonical
 from unlabel.train import VersionFacts
 
@@ -209,10 +209,10 @@ def test_of_a_version_that_was_replaced_before_it_was_certified_that_is_said(run
     federation.certificate(request=request)
     body = body_of(run)
     assert (body["depth"], body["replay"], body["not_signed"]) == (None, None, {})
-    assert body["words"].startswith(terms.REPLACED)
+    assert body["words"].startswith(REPLACED)
     assert check(run).faults == []
     # 0.11 said that not every party had signed.
-    body["words"] = body["words"].replace(terms.REPLACED, terms.NOT_ATTESTED)
+    body["words"] = body["words"].replace(REPLACED, terms.NOT_ATTESTED)
     signer = Signer(run / "active")
     signed = {"key": signer.public, "signature": signer.sign(canonical(body))}
     (run / "certificate.json").write_text(json.dumps({"certificate": body, **signed}))

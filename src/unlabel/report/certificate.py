@@ -26,13 +26,12 @@ from unlabel.report.attestations import gather
 from unlabel.report.blinding import blinded, plain
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
-from unlabel.report.wording import headline, meaning, not_meant, of_people, with_noise
+from unlabel.report.wording import REPLACED, headline, meaning, not_meant, of_people, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import (
     NOT_ATTESTED,
     NOT_AUDITED,
     PEOPLE_NOT_AUDITED,
-    REPLACED,
     Construction,
     Visibility,
     effects,

@@ -22,7 +22,7 @@ from unlabel.report.blinding import Blinding
 from unlabel.report.certificate import construction_in, statement
 from unlabel.report.certificate_form import Body
 from unlabel.report.checks import Checks
-from unlabel.terms import REPLACED
+from unlabel.report.wording import REPLACED
 
 ON_TRUST = "The depth is signed by the label holder and was not checked: "
 OLD = (
