@@ -62,6 +62,7 @@ from unlabel.forget import service as forgetting
 from unlabel.forget.copies import Copy, copies
 from unlabel.forget.deferred import Deferred, defer
 from unlabel.forget.exact import plan_exact
+from unlabel.forget.names import forgotten_names
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.privacy_loss import PrivacyLoss
 from unlabel.forget.request import as_list
@@ -107,7 +108,7 @@ from unlabel.train.given import by_party, frames_config, keep_tables
 from unlabel.train.label_free import LabelFreeBottoms, read_kept
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.train.loading import label_names
-from unlabel.train.notes import rare_labels, uneven_labels
+from unlabel.train.notes import rare_labels, uneven_labels, unused_bottoms
 from unlabel.train.parts import expect_learnable, known_labels
 from unlabel.train.predictions import NewRows, Predictions, new_rows, new_tables
 from unlabel.train.top_fit import fit_blind
@@ -219,7 +220,7 @@ class Federation:
         data, balanced = self.holdings, self.config.train.balance
         uneven = uneven_labels(data.labels, data.names, data.rows.train, balanced)
         rare = rare_labels(data.labels, data.names, data.rows) if self.config.is_label_free else ()
-        return (*data.notes, *uneven, *rare)
+        return (*data.notes, *uneven, *rare, *unused_bottoms(self.config))
 
     def _keep_notes(self) -> None:
         """Write what a person should know of the data into the label holder's folder."""
@@ -750,14 +751,10 @@ class Federation:
         """Return the labels of people by their ids, empty where they are forgotten or unknown."""
         if labels is None:
             return None
-        forgotten = self._forgotten_names()
+        forgotten = forgotten_names(self)
         people = {str(self.holdings.ids[row]) for row in self.forgotten.rows}
         pairs = ((who, labels.get(who, "")) for who in ids.tolist())
         return tuple("" if who in people or label in forgotten else label for who, label in pairs)
-
-    def _forgotten_names(self) -> set[str]:
-        """Return the names of the labels that were forgotten."""
-        return {self.labels[label] for label in self.forgotten.labels}
 
     def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:
         """Return the predictions of rows of a table, by the names of labels and people."""
@@ -1033,7 +1030,7 @@ class Federation:
         self.holdings.bind(self.folder / ACTIVE)
         record = Transaction(self.active).bury(self.forgotten)
         assert record is not None
-        table.write(record, self._forgotten_names(), target)
+        table.write(record, forgotten_names(self), target)
         try:
             yield
         except BaseException:

@@ -160,21 +160,21 @@ OWN_NOT_MEANT = {
 class Construction:
     """How a request was made exact: what its words depend on.
 
-    restart  all models were trained anew; else the label holder's top was fitted anew
-    by_word  gradients of the label holder made the partners' bottoms: that no label was in them is
-             its word
-    holds    whether the evidence for it does
-    signed   whether every party signed for its bottom
+    restart   all models were trained anew; else the label holder's top was fitted anew
+    by_word   gradients of the label holder made the bottoms: that they had no label is its word
+    holds     whether the evidence for it does
+    signed    whether every party signed for its bottom
+    replaced  whether what it was computed from is gone
     """
 
     restart: bool = False
     by_word: bool = False
     holds: bool = True
     signed: bool = True
+    replaced: bool = False
 
 
-# The same where a request is exact by construction. Weights are compared, not the words "as good
-# as": what is claimed is equality in one environment, and what is not covered is named.
+# The same where a request is exact: what is claimed is equality of weights in one environment.
 
 EXACT_HEADLINE = "Forgotten exactly, by construction"
 EXACT_FAILED = "Not shown to be forgotten"

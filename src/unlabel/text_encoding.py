@@ -95,6 +95,18 @@ def decode(data: bytes, where: str) -> str:
     return data.decode("utf-8-sig" if encoding == "utf-8" else encoding)
 
 
+def form_of(data: bytes) -> str:
+    """Return the encoding to write a text in, so that it begins as a readable file's bytes do.
+
+    Without a byte order mark a spreadsheet would take UTF-8 for an older encoding.
+
+    >>> form_of("id".encode("utf-8-sig")), form_of(b"id")
+    ('utf-8-sig', 'utf-8')
+    """
+    encoding = encoding_of(data[:4], "The file")
+    return "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else encoding
+
+
 def _likely(data: bytes) -> str:
     """Return the encoding that bytes which are not UTF-8 are most likely in."""
     if _NOT_WESTERN.search(data) or _OTHER_SCRIPT.search(data):

@@ -16,6 +16,7 @@ from unlabel.data.in_memory import InMemoryTable
 from unlabel.errors import RunError, SettingsError
 from unlabel.files import EXPORTS, writing
 from unlabel.forget.deferred import deferred_in
+from unlabel.forget.names import committed_names
 from unlabel.forget.request_secrets import DEFERRED
 from unlabel.forget.transaction import request_open
 from unlabel.party import Ledger
@@ -97,8 +98,7 @@ def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
     forgotten = VersionFacts.from_json(newest[1]).forgotten
     names = frozenset(record.names[number] for number in forgotten.labels)
     if config.is_label_free:  # whose models name them no more: the requests do
-        entries = [entry for entry in Ledger(home).entries() if entry.event == "commit"]
-        names = frozenset(name for entry in entries for name in entry.note.get("labels", ()))
+        names = committed_names(Ledger(home))
     people = frozenset(text for each in deferred_in(home) for text in each.people)
     kept_back = Update(record, names, people, may_lack=config.is_label_free)
     return config, kept_back, newest[0], forgotten

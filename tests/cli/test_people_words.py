@@ -165,3 +165,25 @@ def test_lists_fit_a_window_of_80_letters_uncut(
     shown = unlabel(*words).out
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_after_a_request_that_was_dropped_there_is_nothing_to_clear(run: Path) -> None:
+    assert unlabel("forget", run, "--label", "3").code == 0
+    assert unlabel("rollback", run).code == 0
+    purged = unlabel("purge", run)
+    assert "and nothing older." in purged.err
+    assert "Next:" not in purged.err
+
+
+def test_a_request_that_waits_is_shown_with_its_day_until_it_is_done(run: Path) -> None:
+    waits = unlabel("forget", run, "--ids", "five.csv", "--defer", "2999-12-31", "--json").json
+    said = " ".join(unlabel("status", run).err.split())
+    assert (
+        f"Request {waits['deferred']} waits, of the labels of 5 people, until 2999-12-31 at the "
+        f"latest. Next: unlabel train --update --out d"
+    ) in said
+    assert [each["until"] for each in unlabel("status", run, "--json").json["waiting"]] == [
+        "2999-12-31"
+    ]
+    assert unlabel("train", "--update", "--out", run).code == 0
+    assert unlabel("status", run, "--json").json["waiting"] == []

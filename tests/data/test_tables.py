@@ -115,6 +115,7 @@ def test_whole_numbers_and_truth_values_are_features(tmp_path: Path) -> None:
         (TEXT + "9,inf,1,no\n", {}, "'age' .* row 6"),
         (TEXT + "9,1e39,1,no\n", {}, "'age' .* row 6"),
         ("id,age,income,y\n", {}, "no rows"),
+        (TEXT.replace("income", "y", 1), {}, "more than one column 'y'"),
         ("", {}, "cannot be read"),
         ("id,a\n1,2,3\n1,2,3,4\n", {}, "cannot be read"),
     ],

@@ -362,6 +362,46 @@ def test_a_purge_writes_the_table_without_the_forgotten_cells(place: Path) -> No
     expect_every_verb(place)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_the_cleared_table_is_in_the_encoding_of_the_table(place: Path, encoding: str) -> None:
+    bank = place / "bank.csv"
+    bank.write_bytes(bank.read_text().encode(encoding))
+    federation = run_in(place)
+    federation.forget(["boat"]).commit()
+    federation.purge(table_out=place / "cleared.csv")
+    lines = (place / "cleared.csv").read_bytes().decode(encoding).splitlines()
+    assert lines[0] == bank.read_bytes().decode(encoding).splitlines()[0]
+    assert (place / "cleared.csv").read_bytes()[:2] == bank.read_bytes()[:2]
+
+
+@pytest.mark.parametrize("kind", ["supervised", "blind"])
+def test_every_file_that_still_names_the_label_is_listed(
+    kind: str, place: Path, tmp_path: Path
+) -> None:
+    federation = run_in(place)
+    if kind == "blind":
+        federation = Federation.from_frames(
+            dict(zip(("bank", "shop"), tables(), strict=True)),
+            label="loan",
+            id="customer",
+            folder=tmp_path / "run",
+            bottoms="blind",
+            fit=ul.FitSettings(epochs=2),
+        )
+        federation.train()
+    federation.forget(["boat"]).commit(force=True)
+    federation.purge()
+    naming = {
+        path.relative_to(federation.folder).as_posix()
+        for path in federation.folder.rglob("*")
+        if path.is_file() and b"boat" in path.read_bytes()
+    }
+    listed = {each.place for each in federation.copies() if each.state != "cleared"}
+    unlisted = {each for each in naming if not any(each.startswith(place) for place in listed)}
+    assert "active/ledger.jsonl" in naming
+    assert unlisted == set()
+
+
 def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     federation = run_in(place)
     federation.forget(["boat"]).commit()

@@ -319,6 +319,51 @@ def test_cleared_and_changed_tables_lead_to_the_run_on_what_they_hold(
     assert differences(Federation.open(run.folder), updated) == []
 
 
+@pytest.mark.parametrize("kind", ["blind", "tuned"])
+def test_a_forgotten_label_leaves_the_table_of_people_whom_a_partner_lacks_too(
+    kind: str, tmp_path: Path
+) -> None:
+    config = write_files(tmp_path / "t", LABELS)
+    bank, shop = tmp_path / "t" / "bank.csv", tmp_path / "t" / "shop.csv"
+    pd.read_csv(shop).drop(index=of_label("beech")[:4]).to_csv(shop, index=False)
+    run = trained(config if kind == "blind" else tuned(config), tmp_path / "run")
+    shared = set(run.holdings.ids)
+    run.forget(["beech"]).commit()
+    run.purge(table_out=tmp_path / "cleared.csv")
+    assert "beech" not in (tmp_path / "cleared.csv").read_text()
+
+    def table() -> str:
+        return next(each.state for each in run.copies() if each.place == str(bank))
+
+    left = pd.read_csv(bank)
+    left.loc[(left.grown == "beech") & left.id.isin(shared), "grown"] = None
+    left.to_csv(bank, index=False)
+    assert table() == "left"  # cells of four people who are at the bank alone
+    (tmp_path / "cleared.csv").replace(bank)
+    assert table() == "cleared"
+
+
+def test_a_purge_clears_the_kept_table_of_people_whom_a_partner_lacks_too(tmp_path: Path) -> None:
+    frames, label = tables(LABELS), str(LABELS[0])
+    frames["shop"] = {name: column[4:] for name, column in frames["shop"].items()}
+    settings = ModelSettings(top="linear")
+    run = Federation.from_frames(
+        frames,
+        label="grown",
+        folder=tmp_path / "run",
+        missing="flag",
+        bottoms="blind",
+        model=settings,
+        fit=FIT,
+    )
+    run.train()
+    run.forget([label]).commit()
+    run.purge()
+    kept = [path.read_bytes() for path in run.folder.glob("active/table*")]
+    assert kept
+    assert not any(label.encode() in each for each in kept)
+
+
 def test_people_whose_label_was_never_known_may_get_one_later(tmp_path: Path) -> None:
     run = trained(write_files(tmp_path / "t", without(LABELS, range(9))), tmp_path / "run")
     run.forget(ids=people([20])).commit()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from unlabel.errors import ModelError
+from unlabel.config import ModelSettings
+from unlabel.errors import ModelError, SettingsError
 from unlabel.models import build_bottom, build_top, embedding_width, join_top
+from unlabel.models.registry import model_settings
 
 SOURCE = """
 import torch
@@ -167,6 +170,12 @@ def test_what_cannot_be_a_top_is_refused_in_one_sentence(name: str, message: str
     with pytest.raises(ModelError, match=message) as caught:
         join_top(name, [3], labels=2)
     assert "\n" not in str(caught.value)
+
+
+def test_a_top_is_named_and_not_given_as_a_class() -> None:
+    settings: dict[str, Any] = {"top": nn.Linear}
+    with pytest.raises(SettingsError, match=r"'torch\.nn\..*Linear' itself.*`module:function`"):
+        model_settings(ModelSettings(**settings))
 
 
 @pytest.mark.parametrize(

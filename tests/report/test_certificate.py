@@ -79,7 +79,7 @@ def run(committed: Path, tmp_path: Path) -> Path:
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("auditor")
-    make_auditor_keys(folder)
+    make_auditor_keys(str(folder))
     return folder
 
 

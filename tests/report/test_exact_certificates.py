@@ -26,7 +26,7 @@ from unlabel.report.annex import make_auditor_keys, read_annex_key, unseal
 from unlabel.report.blinding import blinded
 from unlabel.report.certificate import statement
 from unlabel.report.certificate_form import read_certificate
-from unlabel.report.wording import FORBIDDEN
+from unlabel.report.wording import FORBIDDEN, REPLACED
 from unlabel.signing import Signer, canonical
 from unlabel.train import VersionFacts
 
@@ -193,6 +193,29 @@ def test_while_a_party_has_not_signed_for_its_bottom_nothing_is_stated(run: Path
     path.write_text(json.dumps({**json.loads(path.read_text()), "attestations": {}}))
     Federation.open(run).certificate()
     assert body_of(run)["guarantee"] == "exact"
+    assert check(run).faults == []
+
+
+def test_of_a_version_that_was_replaced_before_it_was_certified_that_is_said(run: Path) -> None:
+    request = str(body_of(run)["request"])
+    federation = Federation.open(run)
+    federation.report()
+    page = run / "report.html"
+    assert "The new model is in use at all parties." in page.read_text(encoding="utf-8")
+    federation.forget(ids=people(run, 1)).commit()
+    federation.purge()
+    federation.report()
+    assert "was in use at all parties; a later one is now" in page.read_text(encoding="utf-8")
+    federation.certificate(request=request)
+    body = body_of(run)
+    assert (body["depth"], body["replay"], body["not_signed"]) == (None, None, {})
+    assert body["words"].startswith(REPLACED)
+    assert check(run).faults == []
+    # 0.11 said that not every party had signed.
+    body["words"] = body["words"].replace(REPLACED, terms.NOT_ATTESTED)
+    signer = Signer(run / "active")
+    signed = {"key": signer.public, "signature": signer.sign(canonical(body))}
+    (run / "certificate.json").write_text(json.dumps({"certificate": body, **signed}))
     assert check(run).faults == []
 
 

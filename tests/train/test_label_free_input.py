@@ -94,6 +94,13 @@ def test_words_have_no_components(tmp_path: Path) -> None:
     assert run.config.label_free.objective == "contrast"
 
 
+def test_a_bottom_that_components_take_the_place_of_is_named() -> None:
+    own: dict[str, Any] = {"bottom": "blind_runs:scaled_by_two", "train": False}
+    assert [note for note in blind_run(cells(), **own).notes if "'blind_runs:scaled" in note]
+    for used in (blind_run(cells(), objective="contrast", **own), blind_run(cells(), train=False)):
+        assert not [note for note in used.notes if "is not used" in note]
+
+
 def test_agreement_with_nobody_is_a_partys_own_contrast() -> None:
     run = Federation.local(
         "digits",

@@ -60,9 +60,10 @@ def purge(
     advice = f"Interrupted; run it again: unlabel purge {target}"
     with target.open() as opened, on_interrupt(advice):
         version = opened.purge(table_out=table_out)
+        forgot = bool(opened.forgotten.labels or opened.forgotten.rows)
     facts = {"version": version, "purged": True, **target.json()}
     print_result(facts, f"Every party holds version {version} and nothing older.", json=json)
-    if not json:
+    if forgot and not json:
         say("The run works without the forgotten labels now; clear them from your own table.")
         say(f"Next: unlabel certificate {target}, and unlabel status {target} --copies")
 

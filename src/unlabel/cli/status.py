@@ -48,6 +48,7 @@ def status(
             "forgotten_labels": standing.forgotten_labels,
             "forgotten_people": standing.forgotten_people,
             "unfinished": standing.unfinished,
+            "waiting": [asdict(each) for each in standing.waiting],
             "bottoms": opened.config.bottoms,
         }
         print_json({**facts, **target.json()})
@@ -67,6 +68,13 @@ def status(
     print_table(f"Forgotten: {_forgotten(opened, standing)}", rows, note)
     for sentence in standing.differences:
         say(sentence)
+    for each in standing.waiting:
+        count = len(each.people)
+        say(
+            f"Request {each.request} waits, of the label{'s' if count > 1 else ''} of {count} "
+            f"{'people' if count > 1 else 'person'}, until {each.until} at the latest. Next: "
+            f"unlabel train --update --out {target}"
+        )
     if standing.unfinished:
         say(f"{standing.unfinished}. Next: {target.resume()}")
 

@@ -275,7 +275,7 @@ def _find_categories(name: str, texts: Texts, used: Array, gaps_count: bool, whe
         raise DataError(
             f"{where}: feature '{name}' holds {len(counts)} different texts in {rows} rows; "
             f"expected categories that many rows share: leave it out with `features`, or train on "
-            f"it as `text` if it is one."
+            f"it as `text` if it is one; write dates as numbers, such as days."
         )
     often = sorted(counts, key=lambda text: (-counts[text], text))[:MOST]
     gap = gaps_count and bool(texts.gaps[used].any())

@@ -102,6 +102,7 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
 
     with open_bytes(path) as file:
         encoding = encoding_of(file.read(4), f"Table '{path}'")
+    _expect_different(path, encoding)
     # An id is text: as a number 007 would become 7, and "NA" would be missing. The sign in front
     # keeps pandas from looking for either.
     options: dict[str, Any] = {
@@ -127,6 +128,24 @@ def _read_csv(path: Path, plain: Sequence[str], texts: Sequence[str]) -> pd.Data
     for name in frame.columns.intersection(list(plain)):
         frame[name] = frame[name].str[1:]
     return frame
+
+
+def _expect_different(path: Path, encoding: str) -> None:
+    """Raise where a name stands twice in the first line: pandas would give the second another.
+
+    A second column of labels would then be read as a feature.
+    """
+    import pandas as pd
+
+    first = pd.read_csv(
+        path, encoding=encoding, header=None, nrows=1, dtype=str, keep_default_na=False
+    )
+    names = [name for name in first.iloc[0] if name]
+    double = [name for name in names if names.count(name) > 1]
+    if double:
+        raise DataError(
+            f"Table '{path}' has more than one column '{double[0]}'; rename or drop one."
+        )
 
 
 def _joined(pieces: list[pd.DataFrame], whole: Callable[[list[int]], pd.DataFrame]) -> pd.DataFrame:
@@ -207,7 +226,10 @@ def expect_columns(
     label = None if blank_labels else columns.get("label")
     missing: Array = np.flatnonzero(frame[label].isna()) if label else np.empty(0)
     if len(missing):
-        raise DataError(f"{where}: row {int(missing[0]) + 1} has no label in '{label}'.")
+        raise DataError(
+            f"{where}: row {int(missing[0]) + 1} has no label in '{label}'. Fill such cells, drop "
+            f"their rows, or take `bottoms: blind` or `tuned`, where they may be empty."
+        )
 
 
 def ids_of(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:

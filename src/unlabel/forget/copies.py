@@ -9,6 +9,7 @@ from typing import Literal
 
 from unlabel.data import ACTIVE
 from unlabel.errors import UnlabelError
+from unlabel.forget.names import forgotten_names
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import RETRAINED
 from unlabel.forget.transaction import PartyStatus, Transaction
@@ -70,6 +71,9 @@ def copies(run: Run) -> list[Copy]:
     for name, why in KEPT.items():
         if (run.folder / name).exists():
             listed.append(Copy(ACTIVE, name, "names and figures of requests", "kept", why))
+    if run.version is not None and run.active.versions.facts(run.version).get("request"):
+        why = "which request made the version in use, and what it was about; until the next"
+        listed.append(Copy(ACTIVE, f"{ACTIVE}/versions", "name of a request", "kept", why))
     secrets = run.folder / ACTIVE / "secrets"
     if secrets.is_dir() and any(secrets.iterdir()):
         why = "keys that open the commitments of requests, for certificates; as long as the run"
@@ -93,7 +97,7 @@ def _label_free(run: Run) -> Iterator[Copy]:
 
 def _labels(run: Run) -> Iterator[Copy]:
     """List where labels of rows lie: all of it the label holder's."""
-    home, names = run.folder / ACTIVE, {run.labels[n] for n in run.forgotten.labels}
+    home = run.folder / ACTIVE
     record = LabelRecord.read(home)
     if record is not None:
         what, place = "commitments to labels of rows", f"{ACTIVE}/{LABELS}"
@@ -111,7 +115,7 @@ def _labels(run: Run) -> Iterator[Copy]:
                 f"{drawn}; as long as the run"
             )
             yield Copy(ACTIVE, place, "tombstones, parts of rows", "kept", why)
-    yield _table(run, record, names)
+    yield _table(run, record)
     facts = run.active.versions.facts(run.version) if run.version is not None else {}
     if facts.get("data") not in (None, "", run.holdings.digest()):
         why = "a digest of all labels, which version 0.7 wrote; the next request replaces it"
@@ -124,13 +128,13 @@ def _labels(run: Run) -> Iterator[Copy]:
     )
 
 
-def _table(run: Run, record: LabelRecord | None, names: set[str]) -> Copy:
+def _table(run: Run, record: LabelRecord | None) -> Copy:
     table, what = LabelTable.of(run.config), "labels in the label holder's own table"
     if table is None:
         why = "the run only reads it; whoever holds it decides"
         return Copy(ACTIVE, str(run.config.data), "labels in the dataset itself", "kept", why)
     try:
-        cells = table.cells_left(record, names)
+        cells = table.cells_left(record, forgotten_names(run))
     except UnlabelError as error:
         return Copy(ACTIVE, str(table.path), what, "left", f"it cannot be read: {error}")
     why = (

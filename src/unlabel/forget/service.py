@@ -22,6 +22,7 @@ from unlabel.files import OWNER_ONLY, writing
 from unlabel.forget.exact import execute_exact, plan_exact
 from unlabel.forget.exact_methods import ExactWork
 from unlabel.forget.execute import Execution, execute
+from unlabel.forget.names import forgotten_names
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import keep_samples, own_public, plan
 from unlabel.forget.privacy_loss import TotalLoss
@@ -176,8 +177,7 @@ def purge(run: Run) -> int:
             record = replace(record, names=run.labels)
         record.purged().write(home)
         if table is not None and table.path.resolve().parent == home.resolve():
-            names = {run.labels[number] for number in run.forgotten.labels}
-            table.write(record, names, home / TABLE)  # the run's own copy
+            table.write(record, forgotten_names(run), home / TABLE)  # the run's own copy
 
     run.refresh()
     transaction = Transaction(run.active)

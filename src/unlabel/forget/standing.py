@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unlabel.data import ACTIVE
+from unlabel.forget.deferred import Deferred, deferred_in
 from unlabel.forget.run_interface import Run
 from unlabel.forget.transaction import PartyStatus, Transaction
 from unlabel.train.progress import unfinished
@@ -69,6 +70,7 @@ class Status:
     forgotten_people  how many people's labels it has forgotten
     unfinished        a sentence where its training was interrupted, else empty
     differences       sentences that say in what the others differ from the label holder
+    waiting           requests of people that wait for the next `update`, each with its day
     """
 
     parties: Mapping[str, PartyStatus]
@@ -77,6 +79,7 @@ class Status:
     forgotten_people: int
     unfinished: str
     differences: tuple[str, ...] = ()
+    waiting: tuple[Deferred, ...] = ()
 
     @property
     def together(self) -> bool:
@@ -93,4 +96,5 @@ def status(run: Run) -> Status:
     labels = tuple(run.labels[n] for n in run.forgotten.labels)
     stopped = "" if run.version is None else unfinished(run.active.versions.facts(run.version))
     people = len(run.forgotten.rows)
-    return Status(parties, active.staged, labels, people, stopped, tuple(differ))
+    waiting = tuple(deferred_in(run.folder / ACTIVE))
+    return Status(parties, active.staged, labels, people, stopped, tuple(differ), waiting)

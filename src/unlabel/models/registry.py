@@ -255,6 +255,13 @@ def model_settings(model: str | ModelSettings | Callable[..., nn.Module]) -> Mod
 
 def check_models(settings: ModelSettings) -> None:
     """Raise where a name of a model means nothing."""
+    for each in (settings.bottom, settings.top, *settings.bottoms.values()):
+        if each is not None and not isinstance(each, str):
+            raise SettingsError(
+                f"Expected the name of a model but got {name_of(each)!r} itself; in Python only "
+                f"`bottom` may be a function or class. Put it into a file and name it as "
+                f"`module:function`."
+            )
     for bottom in (settings.bottom, *settings.bottoms.values()):
         if ":" not in bottom:
             BOTTOMS.get(bottom)

@@ -32,9 +32,10 @@ BLOCK = 65_536
 FIELDS = {"what", "auditor", "ephemeral", "nonce", "sealed"}
 
 
-def make_auditor_keys(folder: Path) -> tuple[Path, Path]:
+def make_auditor_keys(folder: str | Path) -> tuple[Path, Path]:
     """Write a fresh key pair of an auditor; return the files of the private and public key."""
     expect_library()
+    folder = Path(folder)
     from cryptography.hazmat.primitives import serialization as form
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 

@@ -26,7 +26,7 @@ from unlabel.report.attestations import gather
 from unlabel.report.blinding import blinded, plain
 from unlabel.report.certificate_form import CERTIFICATE, day_of, due_day
 from unlabel.report.disclosure import disclosure, is_secret, noted_depth, opening, visibility_of
-from unlabel.report.wording import headline, meaning, not_meant, of_people, with_noise
+from unlabel.report.wording import REPLACED, headline, meaning, not_meant, of_people, with_noise
 from unlabel.signing import Signer, canonical, fingerprint
 from unlabel.terms import (
     NOT_ATTESTED,
@@ -200,6 +200,7 @@ def construction_in(
         by_word=any(signed["part"]["gradients"] > 0 for signed in bases.values()),
         holds=depth != "none",
         signed=replay is not None and needed <= bases.keys(),
+        replaced=replay is None,
     )
 
 
@@ -250,7 +251,7 @@ def statement(
     """
     words = [PEOPLE_NOT_AUDITED if people and exact is None else NOT_AUDITED]
     if exact is not None and not exact.signed:
-        words = [NOT_ATTESTED]
+        words = [REPLACED if exact.replaced else NOT_ATTESTED]
     if depth is not None:
         if people and exact is None:  # also where the figures are not at hand
             measures = of_people(measures)

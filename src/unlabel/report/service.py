@@ -64,7 +64,11 @@ def write_report(
     if ACTIVE in ledgers:
         expect_unchanged(audit, verdict, ledgers[ACTIVE])
     # It may have been decided on since it was audited.
-    state = state_since(ledgers.get(ACTIVE, []), verdict.request, verdict.state)
+    entries = ledgers.get(ACTIVE, [])
+    state = state_since(entries, verdict.request, verdict.state)
+    later = [each.request for each in entries if each.event in ("commit", "update")]
+    if state == "committed" and later and later[-1] != verdict.request:
+        state = "replaced"
     verdict, purged = replace(verdict, state=state), purge_times(ledgers, verdict.request)
     try:
         text = page(verdict, purged, trouble)

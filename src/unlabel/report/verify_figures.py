@@ -22,6 +22,7 @@ from unlabel.report.blinding import Blinding
 from unlabel.report.certificate import construction_in, statement
 from unlabel.report.certificate_form import Body
 from unlabel.report.checks import Checks
+from unlabel.report.wording import REPLACED
 
 ON_TRUST = "The depth is signed by the label holder and was not checked: "
 OLD = (
@@ -115,6 +116,8 @@ def _words(body: Body, measures: Measurements | None, noise: bool, people: bool)
     bases = {party: asdict(signed) for party, signed in body.bases.items()}
     replay = None if body.replay is None else asdict(body.replay)
     exact = construction_in(bases, replay, body.visibility, body.depth)
+    if exact is not None and REPLACED not in body.words:  # as 0.11 said it
+        exact = replace(exact, replaced=False)
     purges |= dict.fromkeys(() if exact else body.not_signed)
     stated = statement(
         *(body.depth, body.visibility, measures),

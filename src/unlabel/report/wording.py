@@ -52,9 +52,16 @@ NEVER_TESTED = (
     "What the features themselves say about a label: they stay with their owners.",
     "Other models, reports or decisions that were made with this model before the request.",
 )
+#: Of an exact request whose version was replaced or purged before it was certified.
+REPLACED = (
+    "The request is exact by its method, but the model that it made was replaced before it was "
+    "certified. What that was computed from is not kept, so nothing is stated about how deep it "
+    "went."
+)
 STATES = {
     "staged": "The new model is not in use yet: it waits for a decision.",
     "committed": "The new model is in use at all parties.",
+    "replaced": "The new model was in use at all parties; a later one is now.",
     "rolled-back": "The new model was dropped: all parties use the one from before.",
 }
 

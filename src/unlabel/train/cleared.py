@@ -20,7 +20,7 @@ from unlabel.data.table_files import read_frame
 from unlabel.data.tables import label_texts
 from unlabel.errors import DataError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
-from unlabel.text_encoding import decode, open_bytes
+from unlabel.text_encoding import decode, form_of, open_bytes
 from unlabel.train.label_record import LabelRecord
 
 #: Characters of a cell that is written as it was.
@@ -82,7 +82,8 @@ class LabelTable:
 
     def _cleared_csv(self, record: LabelRecord, names: Collection[str]) -> bytes:
         with open_bytes(self.path) as file:
-            text = decode(file.read(), f"Table '{self.path}'")
+            data = file.read()
+        text = decode(data, f"Table '{self.path}'")
         limit = csv.field_size_limit(LONGEST_CELL)
         try:
             rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(row)]
@@ -101,7 +102,7 @@ class LabelTable:
             row[place : place + 1] = [""]
         out = io.StringIO()
         csv.writer(out, lineterminator="\n").writerows(rows)
-        return out.getvalue().encode()
+        return out.getvalue().encode(form_of(data))
 
     def _frame(self) -> Any:
         return read_frame(self.path, self.id or None, [self.label])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from unlabel.align.normal import normalise
-from unlabel.config import AlignSettings
+from unlabel.config import AlignSettings, RunConfig
 from unlabel.data import ACTIVE, Rows, Table
 
 #: A label with more than so many times the rows of another calls for balance.
@@ -57,6 +57,20 @@ def rare_labels(labels: Tensor, names: Sequence[str], rows: Rows) -> tuple[str, 
             where = ", ".join(lacking)
             noted.append(f"Label '{name}' has no row in: {where}. Ids alone decide the parts.")
     return tuple(noted)
+
+
+def unused_bottoms(config: RunConfig) -> tuple[str, ...]:
+    """Say where a blind run has principal components in place of a bottom that the user brought."""
+    if not config.is_label_free or config.label_free.objective != "components":
+        return ()
+    brought = sorted(
+        {name for each in config.party_names() if ":" in (name := config.bottom_of(each))}
+    )
+    return tuple(
+        f"Bottom model '{name}' is not used: tables of a blind run have principal components; to "
+        f"use it choose label_free.objective contrast, or pretrained where it has its weights."
+        for name in brought
+    )
 
 
 def note_left_out(
