@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import tarfile
@@ -120,21 +121,49 @@ def test_another_passphrase_another_party_and_odd_archives_are_refused(
             *("party", "restore", file, foreign, "--passphrase-file", words, "--older")
         ).sentence
         assert "agreement" in sentence
-    for name in ("../outside", "/tmp/outside", "state/../../outside"):
-        odd = tmp_path / "odd.tar"
-        data = b"x"
-        entry = {"sha256": hashlib.sha256(data).hexdigest(), "size": 1, "mode": 0o600}
-        about = {"schema": "unlabel backup 1", "party": "shop", "agreement": shop.digest}
-        facts = {"software": "", "at": "", "ledger": "", "lines": 0, "version": 0}
-        index = {**about, **facts, "files": {name: entry}}
-        (tmp_path / INDEX).write_text(json.dumps(index))
-        (tmp_path / "x").write_bytes(data)
-        with tarfile.open(odd, "w") as archive:
-            archive.add(tmp_path / INDEX, INDEX)
-            archive.add(tmp_path / "x", name)
-        with nothing_written(kits), pytest.raises(RunError):
-            restore(odd, shop.folder, older=True)
-        assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "OUT/outside", "/OUT/outside", "state/../../outside", "", "."]
+)
+def test_a_backup_that_somebody_made_up_writes_nothing_outside_of_the_kit(
+    shop: Kit, kits: Path, tmp_path: Path, name: str
+) -> None:
+    """Every digest in it is right; two slashes at the beginning are an absolute path too."""
+    name, odd = name.replace("OUT", str(tmp_path)), tmp_path / "odd.tar"
+    data = b"x"
+    entry = {"sha256": hashlib.sha256(data).hexdigest(), "size": 1, "mode": 0o600}
+    about = {"schema": "unlabel backup 1", "party": "shop", "agreement": shop.digest}
+    facts = {"software": "", "at": "", "ledger": "", "lines": 0, "version": 0}
+    index = json.dumps({**about, **facts, "files": {name: entry}}).encode()
+    with tarfile.open(odd, "w") as archive:
+        for member, content in ((INDEX, index), (name, data)):
+            header = tarfile.TarInfo(member)  # `archive.add` would take slashes away
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    for folder in (shop.folder, tmp_path / "new"):
+        with nothing_written(kits), pytest.raises(RunError, check=coded("not-a-backup")):
+            restore(odd, folder, older=True)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_a_file_that_somebody_laid_in_the_way_of_a_backup_is_not_written_to(
+    shop: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of many users, who may lay it there in the last moment."""
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"")
+    unlink = Path.unlink
+
+    def replaced(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        if path.name == "shop.tar.part":
+            path.symlink_to(theirs)
+
+    monkeypatch.setattr(Path, "unlink", replaced)
+    with pytest.raises(RunError):
+        back_up(shop, tmp_path / "shop.tar")
+    assert theirs.read_bytes() == b""
 
 
 def test_a_copy_of_a_party_that_writes_meanwhile_is_of_one_moment(

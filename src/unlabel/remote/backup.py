@@ -109,7 +109,8 @@ def writing_backup(path: Path, passphrase: str | None) -> Iterator[BinaryIO]:
     """Yield what the archive is written to."""
     with writing(path):
         path.unlink(missing_ok=True)
-        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, OWNER_ONLY)) as file:
+        # "x": what somebody lays there meanwhile, in a folder of many users, is not written to.
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, OWNER_ONLY)) as file:
             if passphrase is None:
                 yield file
             else:
@@ -257,8 +258,7 @@ def _checked(archive: tarfile.TarFile, draft: Path, source: Path) -> Index:
     missing = dict(index.files)
     for member in members:
         entry = missing.pop(member.name, None)
-        parts = PurePosixPath(member.name).parts
-        if entry is None or not member.isfile() or ".." in parts or parts[0] == "/":
+        if entry is None or not member.isfile() or not _is_inside(member.name):
             raise _damaged(source)
         path, digest = draft / member.name, hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -275,6 +275,12 @@ def _checked(archive: tarfile.TarFile, draft: Path, source: Path) -> Index:
     if missing:
         raise _damaged(source)
     return index
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name in a backup, which anybody may have written, lies within its folder."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def _damaged(source: Path) -> RunError:
