@@ -27,15 +27,16 @@ from typing import Any, BinaryIO, cast
 from unlabel._version import __version__
 from unlabel.config.loader import parse_form
 from unlabel.errors import DataError, RunError
-from unlabel.files import OWNER_ONLY, sync_folder, writing
+from unlabel.files import LOCK, OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
 from unlabel.remote.kit import Kit
 from unlabel.remote.sealing import MAGIC, OpeningReader, SealingWriter
+from unlabel.remote.turns import COMMAND, SERVING, WANTED
 
 SCHEMA, INDEX = "unlabel backup 1", "backup.json"
 STATE = "state"
 #: What is made anew by itself, or tells nothing that is needed: logs, sockets, the engine's files.
-LEFT_OUT = ("logs", "links", "engine", "admin", "lock", "command", "serving")
+LEFT_OUT = ("logs", "links", "engine", "admin", "serving", LOCK, COMMAND, WANTED, SERVING)
 #: A party's transcript is a log too, and what a crash left half-written is nothing.
 LEFT_OUT_NAMES = ("transcript.jsonl", "transcript.jsonl.1")
 #: Of a kit, not of what its party decided: stays as it is where a backup is restored into a kit.

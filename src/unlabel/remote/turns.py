@@ -1,8 +1,8 @@
 """Commands and a process that serves predictions take turns with the kit of a label holder.
 
-command  held by whoever has the session with the parties
-wanted   held by a command that waits for its turn; who serves gives the session up then
-serving  held by a process that serves predictions for as long as it lives
+command     held by whoever has the session with the parties
+wanted      held by a command that waits for its turn; who serves gives the session up then
+predicting  held by a process that serves predictions for as long as it lives
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from unlabel.errors import RunError
 from unlabel.files import is_locked
 from unlabel.remote.kit import Kit
 
-COMMAND, WANTED, SERVING = "command", "wanted", "serving"
+#: Not `serving`: that is a note of the label holder's own process, which replaces it.
+COMMAND, WANTED, SERVING = "command", "wanted", "predicting"
 #: Seconds for which a command waits for its turn: longer than one answer takes.
 PATIENCE = 90.0
 PAUSE = 0.05
