@@ -14,12 +14,15 @@ import numpy as np
 import pytest
 from cli.command_line import nothing_written, one_thread, unlabel
 from coded import coded
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from unlabel.errors import RunError
 from unlabel.files import write_atomically
 from unlabel.remote import sealing
+from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.backup import INDEX, back_up, restore
 from unlabel.remote.kit import Kit
+from unlabel.remote.revocation import numbers, take
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -145,6 +148,22 @@ def test_a_backup_that_somebody_made_up_writes_nothing_outside_of_the_kit(
         with nothing_written(kits), pytest.raises(RunError, check=coded("not-a-backup")):
             restore(odd, folder, older=True)
     assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("in_the_kit", [None, 1, 2])
+def test_no_backup_brings_a_revoked_certificate_back_and_no_kit_forgets_one(
+    shop: Kit, kits: Path, tmp_path: Path, in_the_kit: int | None
+) -> None:
+    """Of the kit's list and the backup's, which has list 1, or list 2, the newer holds."""
+    authority, file = AuthorityFolder.open(kits / "authority"), tmp_path / "shop.tar"
+    lists = [authority.revoke(party).public_bytes(Encoding.PEM) for party in ("bank", "active")]
+    take(shop, lists[0 if in_the_kit == 2 else 1], "a test")
+    back_up(shop, file)
+    shop.revoked.unlink()
+    if in_the_kit is not None:
+        take(shop, lists[in_the_kit - 1], "a test")
+    restore(file, shop.folder, older=True)
+    assert numbers(shop) == [2]
 
 
 def test_a_file_that_somebody_laid_in_the_way_of_a_backup_is_not_written_to(

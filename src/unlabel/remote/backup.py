@@ -29,6 +29,7 @@ from unlabel.config.loader import parse_form
 from unlabel.errors import DataError, RunError
 from unlabel.files import LOCK, OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
+from unlabel.remote import revocation
 from unlabel.remote.kit import Kit
 from unlabel.remote.sealing import MAGIC, OpeningReader, SealingWriter
 from unlabel.remote.turns import COMMAND, SERVING, WANTED
@@ -39,8 +40,6 @@ STATE = "state"
 LEFT_OUT = ("logs", "links", "engine", "admin", "serving", LOCK, COMMAND, WANTED, SERVING)
 #: A party's transcript is a log too, and what a crash left half-written is nothing.
 LEFT_OUT_NAMES = ("transcript.jsonl", "transcript.jsonl.1")
-#: Of a kit, not of what its party decided: stays as it is where a backup is restored into a kit.
-OF_THE_KIT = ("revoked.pem",)
 #: How often a copy is begun anew because something changed meanwhile, and seconds in between.
 TRIES, PAUSE = 20, 0.25
 #: Bytes that are copied at a time, and those of the longest index.
@@ -327,9 +326,11 @@ def _swap_state(kit: Kit, draft: Path) -> None:
     """Put the state of a backup in place of a kit's; what belongs to the kit itself stays."""
     new, old = draft / STATE, draft / "replaced"
     new.mkdir(mode=0o700, exist_ok=True)
-    for name in OF_THE_KIT:
-        if (kit.state / name).is_file():
-            shutil.copy2(kit.state / name, new / name)
+    revoked = new / kit.revoked.name
+    if revoked.is_file():  # of this list and the kit's own the newer holds
+        revocation.take(kit, revoked.read_bytes(), "the backup")
+    if kit.revoked.is_file():
+        shutil.copy2(kit.revoked, revoked)
     if kit.logs.is_dir():  # which a backup has none of
         shutil.copytree(kit.logs, new / kit.logs.name)
     with writing(kit.state):
