@@ -351,6 +351,17 @@ def test_a_long_list_of_revoked_certificates_arrives_also_together_with_the_welc
             kits[name].revoked.unlink(missing_ok=True)
 
 
+def test_a_party_that_says_nothing_any_more_is_parted_with(
+    hub: Hub, kits: dict[str, Kit], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "SILENT", 1.0)
+    line = line_of(kits["shop"])
+    assert line.receive().kind is Kind.WELCOME
+    until(lambda: any("nothing was heard" in words for words in said))
+    assert hub.members == {}
+    line.close()
+
+
 def test_a_hub_that_is_stopped_has_ended_every_connection(kits: dict[str, Kit]) -> None:
     with hub_of(kits["active"]) as hub:
         silent = plain(hub)

@@ -166,6 +166,29 @@ def test_no_backup_brings_a_revoked_certificate_back_and_no_kit_forgets_one(
     assert numbers(shop) == [2]
 
 
+def test_a_version_of_training_is_not_taken_back_unasked(shop: Kit, tmp_path: Path) -> None:
+    """No ledger has a line of it."""
+    back_up(shop, tmp_path / "shop.tar")
+    write_atomically(shop.home / "versions" / "000004.json", b"{}")
+    with nothing_written(shop.folder), pytest.raises(RunError, check=coded("older-backup")):
+        restore(tmp_path / "shop.tar", shop.folder, older=False)
+    restore(tmp_path / "shop.tar", shop.folder, older=True)
+    assert not (shop.home / "versions" / "000004.json").exists()
+
+
+def test_what_is_sealed_cannot_be_cut_off_between_two_pieces() -> None:
+    file = io.BytesIO()
+    with sealing.SealingWriter(file, PASSPHRASE) as writer:
+        writer.write(bytes(3 * sealing.PIECE))
+    whole, piece = file.getvalue(), sealing.PIECE + sealing.TAG
+    assert sealing.OpeningReader(io.BytesIO(whole), PASSPHRASE).read(2**30) == bytes(
+        3 * sealing.PIECE
+    )
+    for cut in (whole[:-piece], whole[: -2 * piece], whole + whole[-piece:]):
+        with pytest.raises(RunError, check=coded("not-a-backup")):
+            sealing.OpeningReader(io.BytesIO(cut), PASSPHRASE).read(2**30)
+
+
 def test_a_file_that_somebody_laid_in_the_way_of_a_backup_is_not_written_to(
     shop: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
