@@ -24,7 +24,7 @@ from small_parties import make_kits
 from unlabel.errors import PartyLost, WireError
 from unlabel.link import ACTIVE_SOCKET
 from unlabel.remote import hub as hub_module
-from unlabel.remote import party_line, revocation
+from unlabel.remote import party_line, registration, revocation
 from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.frames import GREETING, Frame, Kind, Line, Sealed
 from unlabel.remote.hub import Hub
@@ -299,7 +299,7 @@ def test_a_session_that_begins_while_a_party_registers_waits_for_its_welcome(
     hub: Hub, client: HubClient, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that overtook the welcome would end the connection."""
-    welcome = hub_module.welcome
+    welcome = registration.welcome
 
     def slow() -> Frame:
         time.sleep(0.5)
