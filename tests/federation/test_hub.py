@@ -17,18 +17,21 @@ from typing import Any
 
 import psutil
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
 from federation.met_parties import Echo, hub_of, joined, line_of
 from small_parties import make_kits
 
 from unlabel.errors import PartyLost, WireError
 from unlabel.link import ACTIVE_SOCKET
 from unlabel.remote import hub as hub_module
-from unlabel.remote import party_line
-from unlabel.remote.frames import Frame, Kind, Line, Sealed
+from unlabel.remote import party_line, registration, revocation
+from unlabel.remote.authority_folder import AuthorityFolder
+from unlabel.remote.frames import GREETING, Frame, Kind, Line, Sealed
 from unlabel.remote.hub import Hub
 from unlabel.remote.hub_client import HubClient
 from unlabel.remote.kit import Kit
 from unlabel.remote.local_cluster import free_port
+from unlabel.remote.revocation import take
 from unlabel.remote.tls import client_context
 from unlabel.wire import Describe, Done
 
@@ -289,6 +292,108 @@ def test_a_frame_that_is_too_long_is_refused_before_memory_is_taken(
     assert psutil.Process().memory_info().rss - before < 64 * 2**20
     until(lambda: "shop" not in hub.members)
     line.close()
+
+
+def test_a_session_that_begins_while_a_party_registers_waits_for_its_welcome(
+    hub: Hub, client: HubClient, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that overtook the welcome would end the connection."""
+    welcome = registration.welcome
+
+    def slow() -> Frame:
+        time.sleep(0.5)
+        return welcome()
+
+    monkeypatch.setattr(hub_module, "welcome", slow)
+    said: list[str] = []
+    with joined(Echo(), kits["shop"], said), joined(Echo(), kits["bank"], said):
+        client.connect()
+        client.transport.ask(Describe(1))
+        assert [words for words in said if words.startswith("Not")] == []
+    assert client.sessions == 1
+
+
+def test_a_party_whose_greeting_has_a_strange_time_is_let_in(
+    hub: Hub, kits: dict[str, Kit], said: list[str]
+) -> None:
+    for strange in (10**400, -(10**400), 1e308, True, None, "now"):
+        line = line_of(kits["shop"], time=strange)
+        assert line.receive().kind is Kind.WELCOME
+        until(lambda: said and said[-1].startswith("Party shop has joined"))
+        line.close()
+        until(lambda: "shop" not in hub.members and "is gone" in said[-1])
+    assert hub.refused == 0
+
+
+def test_a_long_list_of_revoked_certificates_arrives_also_together_with_the_welcome(
+    made: Path, hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is longer than what a party takes before it knows who answers."""
+
+    class Late(Line):
+        def _read(self) -> bytes:
+            time.sleep(0.3)  # as on a machine with much to do
+            return super()._read()
+
+    authority = AuthorityFolder.open(made / "authority")
+    numbers = authority.authority.revoke(range(10**30, 10**30 + 150), 1)
+    data = numbers.public_bytes(Encoding.PEM)
+    assert len(data) > GREETING
+    monkeypatch.setattr(party_line, "Line", Late)
+    try:
+        take(kits["active"], data, "a test")
+        with joined(Echo(), kits["shop"]) as line:
+            until(lambda: revocation.numbers(kits["shop"]) == [1])
+            assert line.connections == 1
+    finally:
+        for name in ("active", "shop"):
+            kits[name].revoked.unlink(missing_ok=True)
+
+
+def test_a_party_that_says_nothing_any_more_is_parted_with(
+    hub: Hub, kits: dict[str, Kit], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub_module, "SILENT", 1.0)
+    line = line_of(kits["shop"])
+    assert line.receive().kind is Kind.WELCOME
+    until(lambda: any("nothing was heard" in words for words in said))
+    assert hub.members == {}
+    line.close()
+
+
+def test_a_hub_that_is_stopped_has_ended_every_connection(kits: dict[str, Kit]) -> None:
+    with hub_of(kits["active"]) as hub:
+        silent = plain(hub)
+        line = line_of(kits["shop"])
+        assert line.receive().kind is Kind.WELCOME
+        until(lambda: len(hub._threads) == 2)
+        threads = list(hub._threads)
+        assert hub.is_listening()
+    assert not any(each.is_alive() for each in threads)
+    assert not hub.is_listening()
+    silent.close()
+    line.close()
+
+
+def test_a_hub_goes_on_where_there_was_no_room_for_a_thread(
+    hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def fails(thread: threading.Thread) -> None:
+        if "_serve" in thread.name:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", fails)
+        with plain(hub) as refused:
+            refused.settimeout(5)
+            assert refused.recv(1) == b""
+    line = line_of(kits["shop"])
+    assert line.receive().kind is Kind.WELCOME
+    line.close()
+    until(lambda: hub._shaking == {})
 
 
 def test_a_party_refuses_a_frame_that_is_too_long_and_goes_on(

@@ -96,6 +96,15 @@ def test_nobody_else_may_enter_the_folder_of_sockets(tmp_path: Path) -> None:
         links_folder(tmp_path, "shop")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_sockets_that_another_user_has_made_is_not_used(tmp_path: Path) -> None:
+    theirs = tmp_path / "links"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 65534, 65534)
+    with pytest.raises(RunError, match="open to other users"):
+        links_folder(tmp_path, "shop")
+
+
 def test_parties_have_sockets_of_their_own(tmp_path: Path) -> None:
     assert links_folder(tmp_path / "a", "shop") != links_folder(tmp_path / "b", "shop")
 

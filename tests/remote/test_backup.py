@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import shutil
 import tarfile
@@ -13,13 +14,16 @@ import numpy as np
 import pytest
 from cli.command_line import nothing_written, one_thread, unlabel
 from coded import coded
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from unlabel.errors import RunError
 from unlabel.files import write_atomically
 from unlabel.remote import sealing
+from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.backup import INDEX, back_up
 from unlabel.remote.kit import Kit
 from unlabel.remote.restore import restore
+from unlabel.remote.revocation import numbers, take
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -121,21 +125,89 @@ def test_another_passphrase_another_party_and_odd_archives_are_refused(
             *("party", "restore", file, foreign, "--passphrase-file", words, "--older")
         ).sentence
         assert "agreement" in sentence
-    for name in ("../outside", "/tmp/outside", "state/../../outside"):
-        odd = tmp_path / "odd.tar"
-        data = b"x"
-        entry = {"sha256": hashlib.sha256(data).hexdigest(), "size": 1, "mode": 0o600}
-        about = {"schema": "unlabel backup 1", "party": "shop", "agreement": shop.digest}
-        facts = {"software": "", "at": "", "ledger": "", "lines": 0, "version": 0}
-        index = {**about, **facts, "files": {name: entry}}
-        (tmp_path / INDEX).write_text(json.dumps(index))
-        (tmp_path / "x").write_bytes(data)
-        with tarfile.open(odd, "w") as archive:
-            archive.add(tmp_path / INDEX, INDEX)
-            archive.add(tmp_path / "x", name)
-        with nothing_written(kits), pytest.raises(RunError):
-            restore(odd, shop.folder, older=True)
-        assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "OUT/outside", "/OUT/outside", "state/../../outside", "", "."]
+)
+def test_a_backup_that_somebody_made_up_writes_nothing_outside_of_the_kit(
+    shop: Kit, kits: Path, tmp_path: Path, name: str
+) -> None:
+    """Every digest in it is right; two slashes at the beginning are an absolute path too."""
+    name, odd = name.replace("OUT", str(tmp_path)), tmp_path / "odd.tar"
+    data = b"x"
+    entry = {"sha256": hashlib.sha256(data).hexdigest(), "size": 1, "mode": 0o600}
+    about = {"schema": "unlabel backup 1", "party": "shop", "agreement": shop.digest}
+    facts = {"software": "", "at": "", "ledger": "", "lines": 0, "version": 0}
+    index = json.dumps({**about, **facts, "files": {name: entry}}).encode()
+    with tarfile.open(odd, "w") as archive:
+        for member, content in ((INDEX, index), (name, data)):
+            header = tarfile.TarInfo(member)  # `archive.add` would take slashes away
+            header.size = len(content)
+            archive.addfile(header, io.BytesIO(content))
+    for folder in (shop.folder, tmp_path / "new"):
+        with nothing_written(kits), pytest.raises(RunError, check=coded("not-a-backup")):
+            restore(odd, folder, older=True)
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("in_the_kit", [None, 1, 2])
+def test_no_backup_brings_a_revoked_certificate_back_and_no_kit_forgets_one(
+    shop: Kit, kits: Path, tmp_path: Path, in_the_kit: int | None
+) -> None:
+    """Of the kit's list and the backup's, which has list 1, or list 2, the newer holds."""
+    authority, file = AuthorityFolder.open(kits / "authority"), tmp_path / "shop.tar"
+    lists = [authority.revoke(party).public_bytes(Encoding.PEM) for party in ("bank", "active")]
+    take(shop, lists[0 if in_the_kit == 2 else 1], "a test")
+    back_up(shop, file)
+    shop.revoked.unlink()
+    if in_the_kit is not None:
+        take(shop, lists[in_the_kit - 1], "a test")
+    restore(file, shop.folder, older=True)
+    assert numbers(shop) == [2]
+
+
+def test_a_version_of_training_is_not_taken_back_unasked(shop: Kit, tmp_path: Path) -> None:
+    """No ledger has a line of it."""
+    back_up(shop, tmp_path / "shop.tar")
+    write_atomically(shop.home / "versions" / "000004.json", b"{}")
+    with nothing_written(shop.folder), pytest.raises(RunError, check=coded("older-backup")):
+        restore(tmp_path / "shop.tar", shop.folder, older=False)
+    restore(tmp_path / "shop.tar", shop.folder, older=True)
+    assert not (shop.home / "versions" / "000004.json").exists()
+
+
+def test_what_is_sealed_cannot_be_cut_off_between_two_pieces() -> None:
+    file = io.BytesIO()
+    writer = sealing.SealingWriter(file, PASSPHRASE)
+    writer.write(bytes(3 * sealing.PIECE))
+    writer.end()
+    whole, piece = file.getvalue(), sealing.PIECE + sealing.TAG
+    assert sealing.OpeningReader(io.BytesIO(whole), PASSPHRASE).read(2**30) == bytes(
+        3 * sealing.PIECE
+    )
+    for cut in (whole[:-piece], whole[: -2 * piece], whole + whole[-piece:]):
+        with pytest.raises(RunError, check=coded("not-a-backup")):
+            sealing.OpeningReader(io.BytesIO(cut), PASSPHRASE).read(2**30)
+
+
+def test_a_file_that_somebody_laid_in_the_way_of_a_backup_is_not_written_to(
+    shop: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of many users, who may lay it there in the last moment."""
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"")
+    unlink = Path.unlink
+
+    def replaced(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        if path.name == "shop.tar.part":
+            path.symlink_to(theirs)
+
+    monkeypatch.setattr(Path, "unlink", replaced)
+    with pytest.raises(RunError):
+        back_up(shop, tmp_path / "shop.tar")
+    assert theirs.read_bytes() == b""
 
 
 def test_a_copy_of_a_party_that_writes_meanwhile_is_of_one_moment(

@@ -19,10 +19,13 @@ from remote.operated_party import Child, operate
 
 from unlabel.errors import UsageError, WireError
 from unlabel.link import call, links_folder
+from unlabel.remote import metrics
 from unlabel.remote.control import CALLERS, CONTROL, LONGEST, Control, ask
-from unlabel.remote.health import STATUSES
+from unlabel.remote.health import STATUSES, Contact
+from unlabel.remote.kit import Kit
 from unlabel.remote.local_cluster import await_serving, free_port
 from unlabel.remote.metrics import Address
+from unlabel.remote.operated import Operated
 
 
 class Party:
@@ -185,6 +188,27 @@ def test_metrics_are_read_by_prometheus_s_parser_and_name_nobody(
     # Nothing else is told apart by words that a message could have brought.
     labels = {name for family in families.values() for s in family.samples for name in s.labels}
     assert labels == {"kind", "code"}
+
+
+def test_who_asks_for_metrics_and_says_nothing_is_parted_with(
+    kits: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setattr(metrics, "SILENT", 0.3)
+    kit = Kit.open(kits / "shop")
+    kit.prepare()
+    operated = Operated(kit, threading.Event(), lambda: Contact(registered=True))
+    address = Address("127.0.0.1", free_port())
+    with metrics.serving_metrics(operated, address):
+        silent = [socket.create_connection((address.host, address.port)) for _ in range(5)]
+        for each in silent:
+            each.settimeout(10)
+            assert each.recv(1) == b""
+            each.close()
+        url = f"http://{address.host}:{address.port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            assert b"unlabel_registered 1.0" in answer.read()
+    assert capfd.readouterr().err == ""
 
 
 def test_metrics_leave_this_machine_only_where_that_is_meant() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from unlabel.errors import RunError
-from unlabel.remote.local_cluster import await_serving
+from unlabel.remote.local_cluster import PORTS, await_serving, free_port
 from unlabel.remote.serving_note import SERVING, serving, serving_process
 
 #: A process that serves a kit until it is ended.
@@ -105,3 +107,15 @@ def test_a_party_whose_disk_is_full_serves_all_the_same(
     with serving(blocked):
         pass
     assert "Cannot write" in caplog.text
+
+
+def test_a_port_that_is_free_stays_so_until_it_is_listened_on() -> None:
+    """The system gives it to nobody who calls out meanwhile, and it is given out once."""
+    ports = [free_port() for _ in range(50)]
+    assert len(set(ports)) == 50
+    with socket.create_server(("localhost", 0)) as listener, contextlib.ExitStack() as calls:
+        for _ in range(50):
+            caller = calls.enter_context(socket.create_connection(listener.getsockname()))
+            assert caller.getsockname()[1] not in PORTS
+    with socket.create_server(("localhost", ports[-1] + 1)):
+        assert free_port() != ports[-1] + 1

@@ -14,6 +14,7 @@ from unlabel.errors import RunError, SettingsError
 from unlabel.remote.certificates import read_certificate
 from unlabel.remote.kit import Kit
 from unlabel.remote.renew import install, renew, request
+from unlabel.signing import aloud
 
 LATER = NOW + datetime.timedelta(minutes=30)
 OWN_CODE = """\
@@ -164,6 +165,8 @@ def test_show_tells_whose_code_a_party_would_run(kits: Path, tmp_path: Path) -> 
     assert "ours:deep (not unlabel's own" in table
     # The top model is built at the active party alone.
     assert "theirs:wide" not in table
+    # What is compared over the telephone is so long that nobody makes two of them.
+    assert aloud(Kit.read(tmp_path / "shop").digest) in table
     assert models(tmp_path / "active") == {"bottom": "mlp", "top": "theirs:wide"}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from cli.command_line import unlabel
@@ -23,4 +24,9 @@ def test_an_operator_sees_what_lies_there_and_drops_what_nobody_else_has(kits: P
     assert "label holder" in unlabel("party", "repair", kits / "active").sentence
     found = unlabel("party", "repair", kits / "shop", "--newest", 1, "--json")
     assert found.json == {"newest": 1, "dropped": [2**62], "dropped_staged": []}
-    assert f"dropped versions {2**62}" in (kit.logs / "party.log").read_text(encoding="utf-8")
+    assert f"dropped versions {2**62}" in (kit.logs / "commands.log").read_text(encoding="utf-8")
+    # All lines are JSON, for whatever collects them, and it says who dropped how many.
+    logs = kit.logs.glob("*.log")
+    lines = [json.loads(line) for log in logs for line in log.read_text("utf-8").splitlines()]
+    events = [(line["event"], line["who"], line.get("count")) for line in lines if "who" in line]
+    assert ("repaired", "shop", 1) in events

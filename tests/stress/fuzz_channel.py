@@ -42,7 +42,7 @@ from unlabel.remote.responder import Responder
 from unlabel.wire import Describe, Embed, encode
 
 if TYPE_CHECKING:
-    from unlabel.remote.hub import Member
+    from unlabel.remote.hub_members import Member
 
 #: Bytes of the longest frame here, so that there can be longer ones.
 MOST = 2**16
@@ -165,7 +165,7 @@ class Ends:
 
     def feed_hub(self, data: bytes) -> None:
         """Give the hub bytes that a party's key has sealed, while it waits for an answer or not."""
-        from unlabel.remote.hub import Member, Pending
+        from unlabel.remote.hub_members import Member, Pending
 
         if self._member is None:
             self.sessions["hub"] += 1

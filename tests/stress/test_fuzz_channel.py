@@ -8,7 +8,8 @@ from small_parties import small_keys
 from stress.fuzz_channel import FuzzChannelSettings, measure
 from unlabel.errors import SettingsError
 from unlabel.remote.frames import Frame
-from unlabel.remote.hub import Hub, Member
+from unlabel.remote.hub import Hub
+from unlabel.remote.hub_members import Member
 from unlabel.remote.responder import Responder
 
 __all__ = ["small_keys"]  # a fixture for every test here

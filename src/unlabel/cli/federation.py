@@ -94,9 +94,10 @@ def show(kit: KitFolder, json: Json = False) -> None:
 
 def _print_kit(facts: dict[str, Any]) -> None:
     from unlabel.remote.describe import in_words
+    from unlabel.signing import aloud
 
     rows = [["", "kit"], ["party", facts["party"]], ["parties", ", ".join(facts["parties"])]]
-    rows += [["server", facts["server"]], ["agreement", facts["agreement"][:16]]]
+    rows += [["server", facts["server"]], ["agreement", aloud(facts["agreement"])]]
     for part, name in facts["model"].items():
         # Imported into the process that holds the table: its owner should have read it.
         warning = " (not unlabel's own: code that runs here)" if ":" in name else ""

@@ -30,13 +30,13 @@ def repair(
     The party must be stopped. Without --newest nothing is changed, and what lies here is shown.
     """
     from unlabel.party.repair import drop_newer, kept_in
-    from unlabel.remote.json_log import logging_to
     from unlabel.remote.kit import Kit
+    from unlabel.remote.noting import log_of
 
     opened = Kit.open(kit)
     if opened.is_active:
         raise SettingsError(f"'{kit}' is the kit of the label holder; name that of another party.")
-    with opened.lock(), logging_to(opened.logs / "party.log"):
+    with opened.lock(), log_of(kit):
         if newest is None:
             kept = kept_in(opened.home)
             facts = {"versions": kept.versions, "staged": kept.staged, "dropped": []}

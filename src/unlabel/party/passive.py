@@ -75,7 +75,7 @@ class PassiveParty:
     With `label_free` its bottom is made without labels first.
 
     agreed_steps   most steps of a training over so many rows, where that was agreed
-    steps_left     of the training that was announced
+    steps_left     of the training that was announced, None where nothing bounds them
     first_version  number of the first version; above 0 only where another run is replaced
     base           the version that its weights stem from, -1 before one was saved or returned to
     """
@@ -109,7 +109,8 @@ class PassiveParty:
         self.agreement = agreement
         self.label_free = label_free
         self.agreed_steps = agreed_steps
-        self.steps_left: int | None = None
+        # Where an agreement bounds them, none is taken before a training was announced.
+        self.steps_left = None if agreed_steps is None else 0
         home = store.home if store is not None else None
         self.budget = Budget(self.guard.policy, home)
         self.ledger = Ledger(store.home) if store is not None else None

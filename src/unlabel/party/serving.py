@@ -140,7 +140,7 @@ def take_gradients(
             f"it has sent no embeddings to train on in step {message.step}.", "wrong-request"
         )
     announced = party.steps_left if party.open_request is None else None
-    done = "the training that was announced has taken all of its steps; announce another."
+    done = "no training is announced, or it has taken all of its steps; announce another."
     require(announced is None or announced > 0 or party.bottom.is_label_free, done)
     values = party.guard.check_gradients(message, sent.embeddings)
     party.budget.spend("steps", 1)

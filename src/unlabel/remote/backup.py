@@ -24,18 +24,17 @@ from typing import Any, BinaryIO, cast
 
 from unlabel._version import __version__
 from unlabel.errors import RunError
-from unlabel.files import OWNER_ONLY, sync_folder, writing
+from unlabel.files import LOCK, OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
 from unlabel.remote.kit import Kit
 from unlabel.remote.sealing import SealingWriter
+from unlabel.remote.serving_note import SERVING
+from unlabel.remote.turns import COMMAND, PREDICTING, WANTED
 
 SCHEMA, INDEX = "unlabel backup 1", "backup.json"
 STATE = "state"
 #: What is made anew by itself, or tells nothing that is needed: logs, sockets, the engine's files.
-LEFT_OUT = (
-    *("logs", "links", "engine", "admin"),
-    *("lock", "serving", "command", "wanted", "predicting"),
-)
+LEFT_OUT = ("logs", "links", "engine", "admin", LOCK, SERVING, COMMAND, WANTED, PREDICTING)
 #: A party's transcript is a log too, and what a crash left half-written is nothing.
 LEFT_OUT_NAMES = ("transcript.jsonl", "transcript.jsonl.1")
 #: How often a copy is begun anew because something changed meanwhile, and seconds in between.
@@ -105,7 +104,8 @@ def writing_backup(path: Path, passphrase: str | None) -> Iterator[BinaryIO]:
     """Yield what the archive is written to."""
     with writing(path):
         path.unlink(missing_ok=True)
-        with open(path, "wb", opener=lambda name, flags: os.open(name, flags, OWNER_ONLY)) as file:
+        # "x": what somebody lays there meanwhile, in a folder of many users, is not written to.
+        with open(path, "xb", opener=lambda name, flags: os.open(name, flags, OWNER_ONLY)) as file:
             if passphrase is None:
                 yield file
             else:

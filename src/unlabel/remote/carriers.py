@@ -89,12 +89,13 @@ class HubCarrier:
     def contact(self) -> Contact:
         """Return who is registered, and when each was last heard."""
         away = time.time() - time.monotonic()
-        peers = {name: away + each.heard for name, each in sorted(self.hub.members.items())}
-        return Contact(True, peers, last=max(peers.values(), default=0.0), alarm=self.hub.alarm)
+        peers = {name: away + each.heard for name, each in sorted(self.hub.present().items())}
+        last = max(peers.values(), default=0.0)
+        return Contact(self.hub.is_listening(), peers, last=last, alarm=self.hub.alarm)
 
     def state(self) -> str:
         """Return the same in words."""
-        there = ", ".join(sorted(self.hub.members)) or "nobody"
+        there = ", ".join(sorted(self.hub.present())) or "nobody"
         return f"connected: {there}; sessions served: {self.sessions.sessions}"
 
 

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import queue
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from unlabel.errors import RunError, WireError
 from unlabel.events import note
 from unlabel.remote import revocation
 from unlabel.remote.frames import PROTOCOL, Frame, Kind, Line, Sealed, expect, stating
+from unlabel.remote.hub_members import Member, Pending
 from unlabel.remote.kit import Kit
 from unlabel.remote.registration import clocks_apart, revoked_frame, welcome
 from unlabel.remote.tls import RECHECK, caller, expect_valid, server_context, why
@@ -37,45 +36,8 @@ SHAKE, MOST_SHAKING = 10.0, 64
 TICK, PING, SILENT = 0.5, 2.0, 12.0
 #: Seconds in which a second process with a party's certificate is told of once.
 ALARM = 60.0
-
-
-@dataclass
-class Pending:
-    """A request that a party has not answered yet."""
-
-    epoch: int
-    call: int
-    deadline: float
-    answer: queue.SimpleQueue[bytes | None] = field(default_factory=queue.SimpleQueue)
-
-
-@dataclass
-class Member:
-    """A passive party that is connected.
-
-    hello    what it said of itself: instance, release, agreement
-    since    when it came, `heard` when it last said anything, by the clock
-    pending  what it is to answer
-    lost     why it is not connected any more
-    lists    numbers of the lists of revoked certificates that it was handed
-    """
-
-    name: str
-    line: Line
-    address: str
-    hello: dict[str, Any]
-    since: float
-    heard: float
-    asked: float = 0.0
-    checked: float = 0.0
-    pending: Pending | None = None
-    lost: str = ""
-    lists: list[int] = field(default_factory=list)
-
-    @property
-    def instance(self) -> str:
-        """Which process of the party it is."""
-        return str(self.hello["instance"])
+#: Seconds for which a hub that is stopped waits for those who serve its connections.
+ENDS = 5.0
 
 
 class Hub:
@@ -83,7 +45,7 @@ class Hub:
 
     kit      of the active party
     notify   is given what its operator should know
-    members  the parties that are connected, by name
+    members  the parties that are connected, by name, also those not welcomed yet
     alarm    what was said when a second process last came with a party's certificate
     refused  how many connections were
     """
@@ -97,23 +59,43 @@ class Hub:
         self.epoch = 0
         self._lock = threading.Lock()
         self._shaking: dict[socket.socket, float] = {}
+        self._threads: set[threading.Thread] = set()
         self._warned: dict[str, float] = {}
         self._closing = threading.Event()
         self._listener = _listen(kit.port)
+        self._accepting = threading.Thread(target=self._accept, name="hub-accepts", daemon=True)
 
     def start(self) -> None:
         """Take connections from now on."""
-        for work in (self._accept, self._look_after):
-            threading.Thread(target=work, name=f"hub{work.__name__}", daemon=True).start()
+        self._accepting.start()
+        threading.Thread(target=self._look_after, name="hub-looks", daemon=True).start()
 
     def stop(self) -> None:
-        """End all connections."""
+        """End all connections, and wait for those who serve them."""
         self._closing.set()
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        deadline = time.monotonic() + ENDS
+        if self._accepting.ident is not None:  # it was started
+            self._accepting.join(ENDS)
+        with self._lock:
+            shaking, threads = list(self._shaking), list(self._threads)
+        for plain in shaking:
+            _shut(plain)
         for member in list(self.members.values()):
             self.drop(member, "the hub was stopped")
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def is_listening(self) -> bool:
+        """Return whether parties can come in."""
+        return self._accepting.is_alive()
+
+    def present(self) -> dict[str, Member]:
+        """Return the parties that were welcomed, and can be asked."""
+        with self._lock:
+            return {name: each for name, each in self.members.items() if each.welcome}
 
     def drop(self, member: Member, reason: str) -> None:
         """End a party's connection; it may come back."""
@@ -133,10 +115,11 @@ class Hub:
 
     def begin(self) -> tuple[int, dict[str, Member], list[str]]:
         """Begin an epoch; return its number, who takes part, and who is still busy."""
+        present = self.present()
         with self._lock:
             self.epoch += 1
-            there = {name: each for name, each in self.members.items() if each.pending is None}
-            return self.epoch, there, sorted(self.members.keys() - there.keys())
+            there = {name: each for name, each in present.items() if each.pending is None}
+            return self.epoch, there, sorted(present.keys() - there.keys())
 
     def ask(self, member: Member, epoch: int, call: int, body: bytes, seconds: float) -> Pending:
         """Send a party messages, to be answered within so many seconds."""
@@ -167,7 +150,20 @@ class Hub:
                     _shut(oldest)
                 self._shaking[plain] = time.monotonic()
             where = f"{str(address[0]).removeprefix('::ffff:')}:{address[1]}"
-            threading.Thread(target=self._serve, args=(plain, where), daemon=True).start()
+            thread = threading.Thread(target=self._serve, args=(plain, where), daemon=True)
+            with self._lock:
+                self._threads.add(thread)
+            try:
+                thread.start()
+            except RuntimeError as error:  # no room for one more now; the next may have it
+                log.warning("refused a connection from %s: %s", where, error)
+                self._forget(plain, thread)
+                plain.close()
+
+    def _forget(self, plain: socket.socket, thread: threading.Thread) -> None:
+        with self._lock:
+            self._shaking.pop(plain, None)
+            self._threads.discard(thread)
 
     def _serve(self, plain: socket.socket, address: str) -> None:
         """Let a party in, then take what it sends until its connection ends."""
@@ -175,6 +171,7 @@ class Hub:
         try:
             try:
                 member = self._admit(plain, address)
+                self._welcome(member)
             finally:
                 with self._lock:
                     self._shaking.pop(plain, None)
@@ -189,9 +186,10 @@ class Hub:
                 self.drop(member, why(error))
         finally:
             plain.close()
+            self._forget(plain, threading.current_thread())
 
     def _admit(self, plain: socket.socket, address: str) -> Member:
-        """Return who calls, or raise."""
+        """Register who calls, or raise."""
         line = Line(plain, Sealed(server_context(self.kit)))
         line.shake()
         hello = expect([line.receive()], Kind.HELLO).facts()
@@ -214,14 +212,18 @@ class Hub:
             self._alarm(first, member)
         if first is not None:
             self.drop(first, "it has connected again")
-        line.sealed.most = self.kit.agreement.server.largest
-        line.send(welcome())
-        self._hand_revoked(member)
-        if (sentence := clocks_apart(hello, name)) is not None:
-            self.notify(sentence)
-        log.info("%s has joined from %s", name, address)
-        self.notify(f"Party {name} has joined from {address}.")
         return member
+
+    def _welcome(self, member: Member) -> None:
+        """Tell a party that it is registered; only then can sessions begin with it."""
+        member.line.sealed.most = self.kit.agreement.server.largest
+        member.line.send(welcome())
+        self._hand_revoked(member)
+        member.welcome = True
+        if (sentence := clocks_apart(member.hello, member.name)) is not None:
+            self.notify(sentence)
+        log.info("%s has joined from %s", member.name, member.address)
+        self.notify(f"Party {member.name} has joined from {member.address}.")
 
     def _alarm(self, first: Member, second: Member) -> None:
         """Refuse a second process with a party's certificate, and tell all of it."""
@@ -266,10 +268,9 @@ class Hub:
             now = time.monotonic()
             with self._lock:
                 late = [plain for plain, since in self._shaking.items() if now > since + SHAKE]
-                members = list(self.members.values())
             for plain in late:
                 _shut(plain)
-            for member in members:
+            for member in self.present().values():
                 try:
                     self._look_at(member, now)
                 except (OSError, WireError, RunError) as error:

@@ -20,7 +20,8 @@ from typing import Any
 
 from unlabel.errors import WireError
 from unlabel.link import ACTIVE_SOCKET, Door, close, pack, unpack
-from unlabel.remote.hub import Hub, Member, Pending
+from unlabel.remote.hub import Hub
+from unlabel.remote.hub_members import Member, Pending
 
 log = logging.getLogger("unlabel.hub")
 
@@ -97,7 +98,7 @@ class HubSessions:
                 "heard": round(now - member.heard, 1),
                 "busy": member.pending is not None,
             }
-            for name, member in sorted(self.hub.members.items())
+            for name, member in sorted(self.hub.present().items())
         }
 
     def _begin(self, least: int) -> tuple[Session, list[str]]:

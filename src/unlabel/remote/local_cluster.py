@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import signal
 import socket
@@ -26,6 +27,9 @@ from unlabel.remote.serving_note import serving_process
 STARTS, ENDS = 60.0, 20.0
 #: Seconds between two looks at whether a party serves.
 LOOK = 0.1
+#: Ports that systems leave to those who listen, and how many were asked for.
+PORTS = range(20_000, 32_768)
+_ASKED = itertools.count()
 #: Last characters of what a party printed that an error repeats.
 PRINTED = 500
 
@@ -102,10 +106,17 @@ class LocalCluster:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody uses now."""
-    with socket.socket() as taken:
-        taken.bind(("localhost", 0))
-        return int(taken.getsockname()[1])
+    """Return a port of this machine that nobody uses now, another one each time.
+
+    None of those that the system gives to whoever calls: one that is let go of, to be listened on a
+    moment later, would be gone now and then. Processes that run at once begin at different ones.
+    """
+    for turn in _ASKED:
+        port = PORTS[(os.getpid() * 97 + turn) % len(PORTS)]
+        with socket.socket() as taken, contextlib.suppress(OSError):
+            taken.bind(("localhost", port))
+            return port
+    raise AssertionError("counting has an end")
 
 
 class Process(Protocol):

@@ -21,6 +21,8 @@ from unlabel.remote.request_stats import RequestStats
 if TYPE_CHECKING:
     from unlabel.remote.operated import Operated
 
+#: Seconds for which somebody who connects may say nothing, so that nobody takes all open files.
+SILENT = 5.0
 NO_METRICS = "Metrics need prometheus-client; run: pip install 'unlabel[metrics]'"
 
 
@@ -72,6 +74,15 @@ def serving_metrics(operated: Operated, address: Address | None) -> Iterator[Non
             f"choose another port.",
             code="in-use",
         ) from error
+
+    class Brief(server.RequestHandlerClass):  # type: ignore[name-defined, misc]
+        timeout = SILENT
+
+        def handle(self) -> None:
+            with contextlib.suppress(TimeoutError):
+                super().handle()
+
+    server.RequestHandlerClass = Brief
     try:
         yield
     finally:

@@ -110,13 +110,14 @@ class PartyLine:
         self._line = line = Line(plain, sealed)
         line.shake()
         expect_server(self.kit, line.sealed.certificate)
+        # From here on: what follows a welcome may arrive with it.
+        line.sealed.most = server.largest
         line.send(self.responder.hello())
         reply = line.receive()
         if reply.kind is Kind.REFUSED:
             raise WireError(f"it refuses us: {printable(str(reply.facts().get('reason')))[:200]}")
         if reply.kind is not Kind.WELCOME:
             raise WireError(f"it answered our greeting with a frame {reply.kind.name}")
-        line.sealed.most = server.largest
         plain.settimeout(SILENT)
         self.since = self.heard = time.monotonic()
         self.connections += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -30,11 +31,17 @@ def clocks_apart(facts: dict[str, Any], whose: str) -> str | None:
     True
     """
     theirs, ours = facts.get("time"), time.time()
-    if not isinstance(theirs, int | float) or not abs(theirs - ours) > CLOCKS:
+    if not isinstance(theirs, int | float):
+        return None
+    try:
+        apart = abs(theirs - ours)
+    except OverflowError:  # JSON knows numbers of any length
+        apart = math.inf
+    if not apart > CLOCKS:
         return None
     return (
         f"The clock of {whose} says {_shown(theirs)}, this machine's {_shown(ours)}: "
-        f"{abs(theirs - ours):,.0f} seconds apart. Set the one that is wrong: certificates and "
+        f"{apart:,.0f} seconds apart. Set the one that is wrong: certificates and "
         f"ledgers go by them."
     )
 

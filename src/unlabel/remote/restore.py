@@ -19,12 +19,12 @@ from unlabel.config.loader import parse_form
 from unlabel.errors import DataError, RunError
 from unlabel.files import OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
+from unlabel.remote import revocation
 from unlabel.remote.backup import INDEX, SCHEMA, STATE, Index, newest_version
 from unlabel.remote.kit import Kit
 from unlabel.remote.sealing import MAGIC, OpeningReader
+from unlabel.remote.turns import COMMAND
 
-#: Of a kit, not of what its party decided: stays as it is where a backup is restored into a kit.
-OF_THE_KIT = ("revoked.pem",)
 #: Bytes that are copied at a time, and those of the longest index.
 BLOCK, LONGEST_INDEX = 2**20, 64 * 2**20
 
@@ -41,7 +41,7 @@ def restore(source: Path, folder: Path, passphrase: str | None = None, *, older:
     with contextlib.ExitStack() as ending:
         if present is not None:  # nobody works on it meanwhile
             ending.enter_context(present.lock())
-            ending.enter_context(present.lock("command"))
+            ending.enter_context(present.lock(COMMAND))
         with writing(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
@@ -93,8 +93,7 @@ def _checked(archive: tarfile.TarFile, draft: Path, source: Path) -> Index:
     missing = dict(index.files)
     for member in members:
         entry = missing.pop(member.name, None)
-        parts = PurePosixPath(member.name).parts
-        if entry is None or not member.isfile() or ".." in parts or parts[0] == "/":
+        if entry is None or not member.isfile() or not _is_inside(member.name):
             raise _damaged(source)
         path, digest = draft / member.name, hashlib.sha256()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,6 +110,12 @@ def _checked(archive: tarfile.TarFile, draft: Path, source: Path) -> Index:
     if missing:
         raise _damaged(source)
     return index
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name in a backup, which anybody may have written, lies within its folder."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def _damaged(source: Path) -> RunError:
@@ -156,9 +161,11 @@ def _swap_state(kit: Kit, draft: Path) -> None:
     """Put the state of a backup in place of a kit's; what belongs to the kit itself stays."""
     new, old = draft / STATE, draft / "replaced"
     new.mkdir(mode=0o700, exist_ok=True)
-    for name in OF_THE_KIT:
-        if (kit.state / name).is_file():
-            shutil.copy2(kit.state / name, new / name)
+    revoked = new / kit.revoked.name
+    if revoked.is_file():  # of this list and the kit's own the newer holds
+        revocation.take(kit, revoked.read_bytes(), "the backup")
+    if kit.revoked.is_file():
+        shutil.copy2(kit.revoked, revoked)
     if kit.logs.is_dir():  # which a backup has none of
         shutil.copytree(kit.logs, new / kit.logs.name)
     with writing(kit.state):

@@ -15,6 +15,7 @@ from unlabel.errors import RunError
 from unlabel.files import is_locked
 from unlabel.remote.kit import Kit
 
+#: PREDICTING is not the note `serving`, which the label holder's own process replaces.
 COMMAND, WANTED, PREDICTING = "command", "wanted", "predicting"
 #: Seconds for which a command waits for its turn: longer than one answer takes.
 PATIENCE = 90.0
