@@ -320,6 +320,16 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
 }
 
 
+def test_exact_words_stand_beside_no_other_guarantee_also_without_the_annex(
+    run: Path, keys: Path
+) -> None:
+    forger = Forger(run, keys)
+    forger.body["guarantee"] = "measured"
+    forger.sign()
+    fault = "The certificate contradicts itself: what follows from how a model was made is exact."
+    assert fault in check(run).faults
+
+
 @pytest.mark.parametrize("name", FORGERIES)
 def test_what_is_forged_is_named(run: Path, keys: Path, name: str) -> None:
     forger = Forger(run, keys)

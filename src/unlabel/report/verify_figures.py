@@ -47,12 +47,14 @@ KINDS_OF_FIGURES = [
 def check_words(body: Body, checks: Checks) -> None:
     """Check that the certificate's words do not contradict each other or the parties' parts."""
     active = body.parties.get(ACTIVE)
-    audited = body.depth is not None
+    audited, constructed = body.depth is not None, bool(body.bases) or body.replay is not None
     for holds, what in (
         (audited == (body.guarantee is not None), "a depth and a guarantee go together"),
         (audited == (body.figures is not None), "a depth and the hash of its figures go together"),
         (body.guarantee != "exact" or body.depth == "bottoms", "what is exact is so in every "
          "party's model"),
+        (body.guarantee != "measured" or body.depth == "none" or not constructed, "what follows "
+         "from how a model was made is exact"),
         (body.secret or body.visibility == "open", "a hidden request is always secret"),
         (body.secret == (body.method is None), "the method is kept back in a secret request alone"),
         (active is None or active.part.version == body.version, "it is about the version that the "
