@@ -281,14 +281,6 @@ class Desk:
             if self.tasks.live(None) is None:
                 self.tasks.add("look", None, by.name)
 
-    def keep_letter(self, number: int, language: str, text: str, by: Account) -> None:
-        """Keep the letter to the person as it was edited; an empty one is drawn up anew."""
-        with self.store.transaction():
-            letter = {"language": language, "text": text, "by": by.name, "at": requests.now()}
-            self.requests.note(number, letter=letter if text.strip() else None)
-            digest = sha256(text.encode()) if text.strip() else ""
-            self.trail.add("letter", number, by.name, sha256=digest)
-
     # Notes on the whole run
 
     def keep_status(self, status: Status) -> None:

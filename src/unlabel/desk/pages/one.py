@@ -11,8 +11,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from unlabel.desk import deadline
+from unlabel.desk.answering import digest, note_sent
 from unlabel.desk.failures import WrongState, status_of
 from unlabel.desk.figures import shown
+from unlabel.desk.pages.new import day_in
 from unlabel.desk.preview import Preview
 from unlabel.desk.requests import Request
 from unlabel.desk.verbs import REPORT, VERDICT
@@ -131,6 +133,17 @@ def certify(visit: Writer, number: Number) -> Response:
     return _act(visit, number, lambda: visit.desk.certify(number, visit.account))
 
 
+@router.post("/requests/{number}/sent")
+def sent(visit: Writer, number: Number) -> Response:
+    """Note that the letter was sent."""
+
+    def act() -> None:
+        day = day_in(visit.form.text("day"), "the day on which it was sent") or visit.desk.today()
+        note_sent(visit.desk, number, visit.form.text("letter"), day, visit.account)
+
+    return _act(visit, number, act)
+
+
 @router.get("/requests/{number}/events")
 async def events(visit: Reader, number: Number) -> Response:
     """Send how far it has come, as often as that changes, until nothing is under way."""
@@ -224,6 +237,7 @@ def _page(visit: Visit, number: int, refused: str = "", status: int = 200) -> Re
         may_extend=_may_extend(request, desk.today()),
         today=desk.today(),
         copies=_copies(request),
+        digest=digest(request.fact("letter", {}).get("text", "")),
     )
 
 
