@@ -123,11 +123,11 @@ def test_a_kill_while_it_is_noted_leaves_nothing_of_it(
         note_sent(child, 1, digest(LETTER), child.today(), ADA)
 
     assert in_child(killed) == -signal.SIGKILL
-    again = reopened(desk)
-    assert stored(again) == before
-    note_sent(again, 1, digest(LETTER), desk.today(), ADA)
-    assert again.requests.get(1).is_ended
-    again.close()
+    after = reopened(desk)
+    assert stored(after) == before
+    note_sent(after, 1, digest(LETTER), desk.today(), ADA)
+    assert after.requests.get(1).is_ended
+    after.close()
 
 
 def test_nothing_is_sent_before_there_is_an_answer_nor_beside_a_certificate_that_does_not_hold(
@@ -145,6 +145,6 @@ def test_a_desk_from_before_letters_were_noted_opens_and_its_clocks_go_on(desk: 
     with desk.store.transaction() as connection:
         connection.execute("UPDATE requests SET ended = '2026-11-10T09:00:00+00:00'")
     desk.close()
-    again = reopened(desk)
-    assert not again.requests.get(1).is_ended
-    again.close()
+    after = reopened(desk)
+    assert not after.requests.get(1).is_ended
+    after.close()

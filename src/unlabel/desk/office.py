@@ -101,8 +101,8 @@ class Desk:
             before = self._in(number, "received", "planned")
             self._expect_idle(number)
             # The person was told of an extension, and of the day that follows from that receipt.
-            told = before.received == str(demand.received)
-            extension = before.fact("extension") if told else None
+            same_day = before.received == str(demand.received)
+            extension = before.fact("extension") if same_day else None
             self.requests.change(number, _about(demand, extension or ""))
             facts = {"previews": None, "trouble": None, "language": demand.language}
             self.requests.note(number, "received", **facts, extension=extension)
