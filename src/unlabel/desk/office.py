@@ -161,8 +161,11 @@ class Desk:
                 self.requests.note(request.number, waits=None, trouble=None)
                 self.tasks.add("plan", request.number, request.created_by)
 
-    def start(self, number: int, choice: str, by: Account) -> None:
-        """Have a request carried out by one of the choices, and audited."""
+    def start(self, number: int, choice: str, by: Account, *, reason: str = "") -> None:
+        """Have a request carried out by one of the choices, and audited.
+
+        reason  for telling partners what was hidden before; the trail has its SHA-256, and no text
+        """
         with self.store.transaction():
             request = self._in(number, "planned")
             previews: list[Mapping[str, Any]] = request.fact("previews", [])
@@ -177,8 +180,13 @@ class Desk:
                 )
             # The key decides every draw, and tells this request's outcome from any other's.
             key = secrets.token_hex(32)
-            self._queue("forget", number, by, choice=choice)
-            self.requests.note(number, "running", choice=choice, key=key)
+            disclosed = None
+            if chosen.get("discloses"):
+                disclosed = {"reason": _reason(reason), "by": by.name}
+            why = {"reason": sha256(disclosed["reason"].encode())} if disclosed else {}
+            self._queue("forget", number, by, choice=choice, **why)
+            facts = {"choice": choice, "key": key, "disclosed": disclosed}
+            self.requests.note(number, "running", **facts)
 
     def audit(self, number: int, retrained: int, by: Account) -> None:
         """Have what is staged audited again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from datetime import date
 
@@ -15,11 +16,19 @@ from unlabel.desk.answering import digest, note_sent
 from unlabel.desk.failures import WrongState, status_of
 from unlabel.desk.figures import shown
 from unlabel.desk.pages.new import day_in
-from unlabel.desk.preview import Preview
+from unlabel.desk.preview import DISCLOSED, Preview
 from unlabel.desk.requests import Request
 from unlabel.desk.verbs import REPORT, VERDICT
 from unlabel.desk.views import environment, page
-from unlabel.desk.visits import Approver, Number, Reader, Visit, Writer, cookie_name
+from unlabel.desk.visits import (
+    Approver,
+    Number,
+    Reader,
+    Visit,
+    Writer,
+    cookie_name,
+    expect_role,
+)
 from unlabel.errors import RunError, UnlabelError
 
 router = APIRouter()
@@ -46,8 +55,11 @@ def plan(visit: Writer, number: Number) -> Response:
 @router.post("/requests/{number}/start")
 def start(visit: Writer, number: Number) -> Response:
     """Carry it out."""
-    choice = visit.form.text("choice")
-    return _act(visit, number, lambda: visit.desk.start(number, choice, visit.account))
+    choice, reason = visit.form.text("choice"), visit.form.text("reason")
+    if choice == DISCLOSED.key:
+        expect_role(visit.account, ("approver",))
+    start = functools.partial(visit.desk.start, number, choice, visit.account, reason=reason)
+    return _act(visit, number, start)
 
 
 @router.post("/requests/{number}/audit")
