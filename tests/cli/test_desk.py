@@ -146,6 +146,7 @@ def test_the_demo_has_three_requests_in_different_states(
     desk = Desk.open(folder)
     requests = desk.requests.list().requests
     assert [each.state for each in requests] == ["planned", "audited", "certified"]
+    assert [each.is_ended for each in requests] == [False, False, True]
     assert {each.name: each.role for each in desk.accounts.all()} == ACCOUNTS
     events = [entry.event for entry in Ledger(folder / "active").entries()]
     assert events[-4:] == ["audit", "commit", "purge", "audit"]

@@ -40,6 +40,7 @@ MATRIX: dict[tuple[str, str], frozenset[str]] = {
     ("POST", "/requests/{number}/take-back"): WORK,
     ("POST", "/requests/{number}/purge"): WORK,
     ("POST", "/requests/{number}/certify"): WORK,
+    ("POST", "/requests/{number}/sent"): WORK,
     ("GET", "/requests/{number}/report"): READ,
     ("GET", "/requests/{number}/certificate"): READ,
     ("GET", "/requests/{number}/demand"): READ,

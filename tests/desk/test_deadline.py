@@ -6,7 +6,14 @@ from datetime import date, timedelta
 
 import pytest
 
-from unlabel.desk.deadline import WARNING, deadline, due, expect_receivable, extended
+from unlabel.desk.deadline import (
+    WARNING,
+    deadline,
+    due,
+    expect_receivable,
+    expect_sent,
+    extended,
+)
 from unlabel.errors import SettingsError
 
 WHY = "Many demands came in at once."
@@ -84,3 +91,12 @@ def test_a_demand_has_not_come_in_tomorrow() -> None:
     for day in (today + timedelta(days=1), date(1900, 1, 1)):
         with pytest.raises(SettingsError):
             expect_receivable(day, today)
+
+
+def test_a_letter_was_sent_between_the_receipt_and_today() -> None:
+    received, today = date(2026, 11, 2), date(2026, 11, 19)
+    for day in (received, today):
+        expect_sent(day, received, today)
+    for day in (received - timedelta(days=1), today + timedelta(days=1)):
+        with pytest.raises(SettingsError):
+            expect_sent(day, received, today)

@@ -91,7 +91,7 @@ def test_a_class_is_forgotten_in_a_supervised_run_and_rolled_back(
     assert page.has("rolled back.*It cost too much.")
     assert ada.get("/requests/1/letter").has("The reason is: It cost too much.")
     ada.desk.requests.note(1, decision=None)  # as where a command rolled it back
-    assert ada.get("/requests/1").has("Ended: rolled back")
+    assert ada.get("/requests/1").has("Next: write the letter and send it")
     assert ada.get("/requests/1/letter").has("Please add the reason here")
     (line,) = Ledger(ada.desk.place.home).entries()[-1:]
     assert (line.event, line.request) == ("rollback", ada.desk.requests.get(1).fact("request"))
@@ -339,7 +339,7 @@ def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
     ada.do(1, "decide", decision="commit")
     ada.do(1, "purge", sure="on")
     page = ada.do(1, "certify")
-    assert page.has("the answer can go out")
+    assert page.has("write the letter and send it")
     assert not page.has('id="certify"')
     known = ada.desk.requests.get(1).fact("certificate")
     ada.desk.requests.note(1, certificate={**known, "not_signed": {"shop": "it is down"}})
@@ -347,9 +347,9 @@ def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
     ada.desk.requests.note(1, certificate={**known, "faults": ["A signature is wrong."]})
     page = ada.get("/requests/1")
     assert page.has("so no letter is written from it.*certify")
-    assert not page.has("the answer can go out")
+    assert not page.has("write the letter and send it")
     page = ada.do(1, "certify")
-    assert page.has("the answer can go out"), page.trouble
+    assert page.has("write the letter and send it"), page.trouble
 
 
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:

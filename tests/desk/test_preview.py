@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -106,8 +107,8 @@ def test_every_way_of_a_request_has_its_own_key() -> None:
     kinds: tuple[BottomsKind, ...] = get_args(BottomsKind)
     for kind in kinds:
         config = replace(RunConfig(data="digits"), bottoms=kind)
-        for people in (False, True):
-            keys = [each.key for each in choices(config, people=people)]
+        for people, hidden in product((False, True), repeat=2):
+            keys = [each.key for each in choices(config, people=people, hidden=hidden)]
             assert len(set(keys)) == len(keys) > 0
 
 

@@ -79,6 +79,19 @@ def test_one_person_is_forgotten_with_the_page_alone(
         browser.call("Emulation.setEmulatedMedia", media="print")
         assert ada.text().strip() == "Dear Jane,", "nothing but the letter is printed"
         browser.call("Emulation.setEmulatedMedia", media="")
+        ada.go("/requests")
+        assert "left to do: send the letter" in ada.text()
+        ada.look("to-send")
+        ada.click("#requests a")
+        ada.see("#sent")
+        ada.look("kept")
+        ada.click("#sent")
+        ada.wait("document.body.innerText.includes('Ended: the letter was sent')")
+        assert "ended in time" in ada.text()
+        ada.look("answered")
+        ada.click("#letter")
+        ada.see("#text[readonly]")
+        ada.look("letter-sent")
         ada.go("/requests/1/report")
         ada.look("report")
         for path in ("/requests", "/federation", "/trail"):
@@ -91,7 +104,7 @@ def test_one_person_is_forgotten_with_the_page_alone(
     assert complaints == []
     assert elsewhere == []
     assert ada.trouble == []
-    assert desk.requests.get(1).state == "certified"
+    assert (desk.requests.get(1).state, desk.requests.get(1).is_ended) == ("certified", True)
     certificate = desk.place.files(1) / "certificate.json"
     assert verify(certificate, run=desk.place.run, demand=letter).holds
 

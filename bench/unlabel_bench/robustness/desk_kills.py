@@ -185,7 +185,7 @@ class _Caseworker:
                 time.sleep(LOOK)
                 continue
             state = page.find(r'id="request"[^>]*data-state="([\w-]+)"')
-            if state == "certified":
+            if state == "certified" and "Ended: the letter was sent" in page.text:
                 return
             if WAY.index(state) < furthest and state not in ("planned",):
                 self.faults.append(f"request {number} went from {WAY[furthest]} to {state}")
@@ -193,8 +193,18 @@ class _Caseworker:
             if 'id="progress"' not in page.text and state in NEXT:
                 action, form = NEXT[state]
                 self.ask("POST", f"/requests/{number}/{action}", **form)
+            elif state == "certified":
+                self._answer(number, page.find(r'name="letter" value="(\w+)"'))
             time.sleep(LOOK)
         self.faults.append(f"request {number} did not come to its end")
+
+    def _answer(self, number: int, letter: str) -> None:
+        """Keep a letter to the person, and note that it was sent once the page shows its digest."""
+        if letter:
+            self.ask("POST", f"/requests/{number}/sent", letter=letter)
+        else:
+            form = {"language": "en", "text": "Dear Sir or Madam,", "action": "save"}
+            self.ask("POST", f"/requests/{number}/letter", **form)
 
     def _receive(self, who: str, reference: str) -> int:
         """Have a demand taken up once: where no answer came, look whether it was."""
@@ -241,7 +251,7 @@ def _of_the_run(run: Path, caseworker: _Caseworker) -> list[str]:
         if desk.requests.people(number) != [caseworker.acknowledged.get(number, "")]:
             faults.append(f"request {number} is about somebody else")
         events = Counter(map(_done, desk.trail.of(number)))
-        for event in ("received", "committed", "purged", "certified"):
+        for event in ("received", "committed", "purged", "certified", "letter sent"):
             if events[event] != 1:
                 faults.append(f"request {number} was {event} {events[event]} times")
         if commits[id] != 1:

@@ -12,8 +12,11 @@ from unlabel.cli.output import messages, print_table, say
 from unlabel.cli.progress import TrainingBars
 from unlabel.compat import run_file
 from unlabel.desk.accounts import Account, Role
+from unlabel.desk.answering import digest, keep_letter, note_sent
 from unlabel.desk.demands import Demand
+from unlabel.desk.letter import draft
 from unlabel.desk.office import Desk
+from unlabel.desk.pages.papers import letter_facts
 from unlabel.desk.place import Place
 from unlabel.desk.worker import Worker
 from unlabel.errors import RunError
@@ -52,7 +55,7 @@ def prepare(run: Path) -> None:
 
 
 def _requests(run: Path) -> None:
-    """Carry a request out to its certificate, have one wait for a decision, and take one up."""
+    """Carry one out until its letter was sent, have one wait for a decision, take one up."""
     place = Place.of(run)
     shutil.rmtree(place.desk, ignore_errors=True)
     write_atomically(place.desk / "desk.yaml", SETTINGS.encode(), mode=0o600)
@@ -85,6 +88,9 @@ def _requests(run: Path) -> None:
         work()
         desk.certify(first, ada)
         work()
+        letter = draft(letter_facts(desk, desk.requests.get(first)), "en").text
+        keep_letter(desk, first, "en", letter, ada)
+        note_sent(desk, first, digest(letter), today, ada)
         second = receive(25, "2026/18", labels=("3",))
         receive(2, "2026/19", ids=("42", "108"))
         desk.start(second, "refit", ada)

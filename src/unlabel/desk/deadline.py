@@ -1,9 +1,10 @@
 """The legal clock of a demand, as Article 12(3) of the GDPR counts it.
 
-One month from the day of receipt, to the same day of the next month or that month's last one; two
-further months where the demand is complex or there are many, if the person is told so, with the
-reason, within the first. A term that ends at a weekend or on a holiday may legally run to the next
-working day; here it does not, so that nobody is late by a calendar that the desk does not know.
+The person has to be told within one month of the day of receipt: by the same day of the next month,
+or that month's last one; two further months where the demand is complex or there are many, if the
+person is told so, with the reason, within the first. A term that ends at a weekend or on a holiday
+may legally run to the next working day; here it does not, so that nobody is late by a calendar that
+the desk does not know.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WARNING = 7
 #: Year in which the GDPR began to apply: a day before it is a slip of the pen.
 FIRST_YEAR = 2018
 
-#: ended: the request is closed, so the clock stands.
+#: ended: the person was told, so the clock stands.
 Urgency = Literal["calm", "warning", "late", "ended"]
 
 
@@ -58,7 +59,7 @@ def deadline(
 ) -> Deadline:
     """Return how the clock stands.
 
-    ended  the day on which the request was closed, None while it is open
+    ended  the day on which the person was told, None before that
 
     >>> deadline(date(2026, 11, 2), date(2026, 11, 30)).words
     '2 days left, until 2 December 2026'
@@ -105,6 +106,15 @@ def expect_receivable(received: date, today: date) -> None:
         raise SettingsError(
             f"Expected the day on which the demand came in, {today} or one before it, but got "
             f"{received}."
+        )
+
+
+def expect_sent(day: date, received: date, today: date) -> None:
+    """Raise where a letter that answers a demand cannot have been sent on a day."""
+    if not received <= day <= today:
+        raise SettingsError(
+            f"Expected the day on which the letter was sent, from that of receipt, {received}, to "
+            f"today, {today}, but got {day}."
         )
 
 

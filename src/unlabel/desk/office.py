@@ -101,8 +101,8 @@ class Desk:
             before = self._in(number, "received", "planned")
             self._expect_idle(number)
             # The person was told of an extension, and of the day that follows from that receipt.
-            unmoved = before.received == str(demand.received)
-            extension = before.fact("extension") if unmoved else None
+            same_day = before.received == str(demand.received)
+            extension = before.fact("extension") if same_day else None
             self.requests.change(number, _about(demand, extension or ""))
             facts = {"previews": None, "trouble": None, "language": demand.language}
             self.requests.note(number, "received", **facts, extension=extension)
@@ -161,8 +161,11 @@ class Desk:
                 self.requests.note(request.number, waits=None, trouble=None)
                 self.tasks.add("plan", request.number, request.created_by)
 
-    def start(self, number: int, choice: str, by: Account) -> None:
-        """Have a request carried out by one of the choices, and audited."""
+    def start(self, number: int, choice: str, by: Account, *, reason: str = "") -> None:
+        """Have a request carried out by one of the choices, and audited.
+
+        reason  for telling partners what was hidden before; the trail has its SHA-256, and no text
+        """
         with self.store.transaction():
             request = self._in(number, "planned")
             previews: list[Mapping[str, Any]] = request.fact("previews", [])
@@ -177,8 +180,13 @@ class Desk:
                 )
             # The key decides every draw, and tells this request's outcome from any other's.
             key = secrets.token_hex(32)
-            self._queue("forget", number, by, choice=choice)
-            self.requests.note(number, "running", choice=choice, key=key)
+            disclosed = None
+            if chosen.get("discloses"):
+                disclosed = {"reason": _reason(reason), "by": by.name}
+            why = {"reason": sha256(disclosed["reason"].encode())} if disclosed else {}
+            self._queue("forget", number, by, choice=choice, **why)
+            facts = {"choice": choice, "key": key, "disclosed": disclosed}
+            self.requests.note(number, "running", **facts)
 
     def audit(self, number: int, retrained: int, by: Account) -> None:
         """Have what is staged audited again."""
@@ -280,14 +288,6 @@ class Desk:
         with self.store.transaction():
             if self.tasks.live(None) is None:
                 self.tasks.add("look", None, by.name)
-
-    def keep_letter(self, number: int, language: str, text: str, by: Account) -> None:
-        """Keep the letter to the person as it was edited; an empty one is drawn up anew."""
-        with self.store.transaction():
-            letter = {"language": language, "text": text, "by": by.name, "at": requests.now()}
-            self.requests.note(number, letter=letter if text.strip() else None)
-            digest = sha256(text.encode()) if text.strip() else ""
-            self.trail.add("letter", number, by.name, sha256=digest)
 
     # Notes on the whole run
 

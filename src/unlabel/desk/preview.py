@@ -41,6 +41,7 @@ class Preview:
     means     what each of them means here, a sentence each, in that order
     costs     time, what partners learn, what stays
     warnings  what to think of before it is taken
+    discloses whether it tells partners what was hidden from them before, which an approver decides
     trouble   why it cannot be taken, empty where it can
     """
 
@@ -52,6 +53,7 @@ class Preview:
     means: tuple[str, ...] = ()
     costs: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    discloses: bool = False
     trouble: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -68,6 +70,11 @@ class Preview:
 
 
 RETRAIN = Choice("retrain", "Open, all models trained again", ForgetSettings(method="retrain"))
+#: In place of that once a hidden request was made, which it shows.
+DISCLOSED = Choice(
+    *("disclosed", "Open, all models trained again, which shows what was hidden before"),
+    ForgetSettings(method="retrain", allow_disclosure=True),
+)
 HIDDEN = Choice(
     "hidden", "Hidden from the partners", ForgetSettings(visibility="hidden", depth="top")
 )
@@ -92,17 +99,22 @@ WHY_NOT_HIDDEN = (
 STAGED = "The result is put aside: the model in use stays as it is until somebody decides."
 UNTIL_PURGE = "Models from before stay on the parties' disks until a purge."
 SHOWS_PEOPLE = "Partners can tell whose labels they are: these rows are left out of the training."
-DISCLOSED = "The public samples are training rows: partners learn that these were trained on."
+TRAINED_ON = "The public samples are training rows: partners learn that these were trained on."
+SHOWS_HIDDEN = (
+    "A hidden request was made in this run before. Partners can tell from this training what that "
+    "was about: the gradients show what the model has forgotten."
+)
 
 
-def choices(config: RunConfig, *, people: bool) -> tuple[Choice, ...]:
+def choices(config: RunConfig, *, people: bool, hidden: bool = False) -> tuple[Choice, ...]:
     """Return the ways to carry a request out in a run, the recommended one first.
 
     people  whether it is about the labels of people, and not about whole labels
+    hidden  whether a hidden request was made in the run before
     """
     if config.is_label_free:
         return (EXACT[config.bottoms],)
-    return (RETRAIN, HIDDEN) if people else FOR_LABELS
+    return (DISCLOSED if hidden else RETRAIN, HIDDEN) if people else FOR_LABELS
 
 
 def preview(federation: Federation, choice: Choice, work: Work) -> Preview:
@@ -117,7 +129,9 @@ def preview(federation: Federation, choice: Choice, work: Work) -> Preview:
     if people and method.disclosure.names_rows():
         warnings.append(SHOWS_PEOPLE)
     if work.public.disclosed and method.draws_samples:
-        warnings.append(DISCLOSED)
+        warnings.append(TRAINED_ON)
+    if choice is DISCLOSED:
+        warnings.append(SHOWS_HIDDEN)
     return Preview(
         key=choice.key,
         title=choice.title,
@@ -131,6 +145,7 @@ def preview(federation: Federation, choice: Choice, work: Work) -> Preview:
         ),
         costs=(_time(work, _trained_for(federation)), _partners(work), STAGED, UNTIL_PURGE),
         warnings=tuple(warnings),
+        discloses=choice is DISCLOSED,
     )
 
 

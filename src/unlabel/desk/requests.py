@@ -25,13 +25,14 @@ State = Literal[
     "withdrawn",
 ]
 STATES: tuple[State, ...] = get_args(State)
-#: Nothing is left to do.
-ENDED: tuple[State, ...] = ("certified", "rolled-back", "withdrawn")
+#: Nothing is left to do but to tell the person.
+ANSWERABLE: tuple[State, ...] = ("certified", "rolled-back", "withdrawn")
 #: A request that has one of these stands in the way of the next: the run has one at a time.
 OPEN: tuple[State, ...] = ("running", "staged", "audited")
 #: Requests that are looked at for a form that was sent twice, the newest first.
 AT_HAND = 20
 
+# A desk from before letters were noted as sent has the moment of closing for the day of the letter.
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS requests (
     created TEXT NOT NULL, created_by TEXT NOT NULL, reference TEXT NOT NULL,
     subject TEXT NOT NULL, facts TEXT NOT NULL
 );
+UPDATE requests SET ended = '' WHERE length(ended) > 10;
 CREATE INDEX IF NOT EXISTS requests_state ON requests (state, number);
 CREATE TABLE IF NOT EXISTS people (
     request INTEGER NOT NULL REFERENCES requests (number) ON DELETE CASCADE, id TEXT NOT NULL,
@@ -53,7 +55,7 @@ class Request:
     """A request to erase, as the desk knows it.
 
     received    day on which the demand came in; `due` the last day to answer it
-    ended       when it ended, empty while it is open
+    ended       day on which the letter to the person was sent, empty while it was not
     reference   as the demand calls it, or the number of the case
     labels      the labels that are to be forgotten, or none where it is about people
     people      how many people it is about; their ids are asked for with `Requests.people`
@@ -81,8 +83,13 @@ class Request:
 
     @property
     def is_ended(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.state in ENDED
+        """Whether nothing is left to do: the person was told."""
+        return bool(self.ended)
+
+    @property
+    def can_be_answered(self) -> bool:
+        """Whether the person can be told what came of it; a certificate of it has to hold."""
+        return self.state in ANSWERABLE and not self.fact("certificate", {}).get("faults")
 
     def fact(self, name: str, default: Any = None) -> Any:
         """Return what was noted under a name."""
@@ -171,7 +178,7 @@ class Requests:
             known = {**request.facts, **facts}
             kept = {name: value for name, value in known.items() if value is not None}
             state = state or request.state
-            ended = (request.ended or now()) if state in ENDED else ""
+            ended = kept.get("sent", {}).get("day", "")
             connection.execute(
                 "UPDATE requests SET state = ?, ended = ?, facts = ? WHERE number = ?",
                 (state, ended, json.dumps(kept), number),

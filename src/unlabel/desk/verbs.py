@@ -21,6 +21,7 @@ from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, sha256, write_atomically
 from unlabel.forget.exact_methods import is_exact
+from unlabel.forget.plan import has_hidden
 from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
@@ -98,7 +99,7 @@ def plan(doing: Doing) -> None:
         return
     shown: list[preview.Preview] = []
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
-        for choice in preview.choices(federation.config, people=bool(ids)):
+        for choice in _choices(federation, ids):
             doing.watch(len(shown), len(shown) + 1, choice.title)
             try:
                 work = federation.plan(request.labels, ids=ids, settings=choice.settings)
@@ -119,8 +120,10 @@ def forget(doing: Doing) -> None:
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
         id = staged_by(doing.desk.place.home, request.fact("key"))
         if not id:
-            every = preview.choices(federation.config, people=bool(ids))
-            choice = next(each for each in every if each.key == request.fact("choice"))
+            wanted = [c for c in _choices(federation, ids) if c.key == request.fact("choice")]
+            if not wanted:
+                raise WrongState("What can be done has changed since; look at it again.")
+            choice = wanted[0]
             settings = replace(choice.settings, key=request.fact("key"))
             outcome = federation.forget(
                 request.labels, ids=ids, settings=settings, watch=doing.watch
@@ -252,6 +255,12 @@ def staged_by(home: Path, key: str | None) -> str:
     staged = staged_in(home)
     is_ours = staged is not None and key and RequestSecrets(home).key(staged.id) == key
     return staged.id if staged is not None and is_ours else ""
+
+
+def _choices(federation: Federation, ids: list[str]) -> tuple[preview.Choice, ...]:
+    """Return the ways to carry a request out, as the run stands."""
+    people, hidden = bool(ids), has_hidden(federation)
+    return preview.choices(federation.config, people=people, hidden=hidden)
 
 
 def _references(doing: Doing, note: Mapping[str, Any]) -> int:

@@ -22,8 +22,8 @@ from unlabel.report.page import sign
 from unlabel.report.wording import moment, number
 from unlabel.signing import is_hex
 
-#: States of a request on its way, as people call them; the two others end it early.
-WAY = STATES[:8]
+#: Steps of a request on its way, as people call them; its last two states end it early.
+WAY = (*STATES[:8], "answered")
 STATE_NAMES = {"rolled-back": "rolled back"}
 #: What the trail calls an action, as people read it.
 EVENTS = {
@@ -133,6 +133,6 @@ def party_name(party: str) -> str:
 
 def clock(request: Request, today: date) -> Deadline:
     """Return how the legal clock of a request stands."""
-    ended = date.fromisoformat(request.ended[:10]) if request.ended else None
+    ended = date.fromisoformat(request.ended) if request.ended else None
     received = date.fromisoformat(request.received)
     return deadline(received, today, ended, str(request.fact("extension", "")))

@@ -91,7 +91,7 @@ def demand_in(form: Form) -> Demand:
     )
 
 
-def day_in(text: str) -> date | None:
+def day_in(text: str, which: str = "the day of receipt") -> date | None:
     """Return the day that a field names, None where it is empty."""
     if not text.strip():
         return None
@@ -99,7 +99,7 @@ def day_in(text: str) -> date | None:
         return date.fromisoformat(text.strip())
     except ValueError as error:
         raise SettingsError(
-            f"Expected the day of receipt like 2026-11-02 but got '{text.strip()[:20]}'."
+            f"Expected {which} like 2026-11-02 but got '{text.strip()[:20]}'."
         ) from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable
 from datetime import date
 
@@ -11,13 +12,23 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from unlabel.desk import deadline
+from unlabel.desk.answering import digest, note_sent
 from unlabel.desk.failures import WrongState, status_of
 from unlabel.desk.figures import shown
-from unlabel.desk.preview import Preview
+from unlabel.desk.pages.new import day_in
+from unlabel.desk.preview import DISCLOSED, Preview
 from unlabel.desk.requests import Request
 from unlabel.desk.verbs import REPORT, VERDICT
 from unlabel.desk.views import environment, page
-from unlabel.desk.visits import Approver, Number, Reader, Visit, Writer, cookie_name
+from unlabel.desk.visits import (
+    Approver,
+    Number,
+    Reader,
+    Visit,
+    Writer,
+    cookie_name,
+    expect_role,
+)
 from unlabel.errors import RunError, UnlabelError
 
 router = APIRouter()
@@ -44,8 +55,11 @@ def plan(visit: Writer, number: Number) -> Response:
 @router.post("/requests/{number}/start")
 def start(visit: Writer, number: Number) -> Response:
     """Carry it out."""
-    choice = visit.form.text("choice")
-    return _act(visit, number, lambda: visit.desk.start(number, choice, visit.account))
+    choice, reason = visit.form.text("choice"), visit.form.text("reason")
+    if choice == DISCLOSED.key:
+        expect_role(visit.account, ("approver",))
+    start = functools.partial(visit.desk.start, number, choice, visit.account, reason=reason)
+    return _act(visit, number, start)
 
 
 @router.post("/requests/{number}/audit")
@@ -129,6 +143,17 @@ def purge(visit: Writer, number: Number) -> Response:
 def certify(visit: Writer, number: Number) -> Response:
     """Have it certified."""
     return _act(visit, number, lambda: visit.desk.certify(number, visit.account))
+
+
+@router.post("/requests/{number}/sent")
+def sent(visit: Writer, number: Number) -> Response:
+    """Note that the letter was sent."""
+
+    def act() -> None:
+        day = day_in(visit.form.text("day"), "the day on which it was sent") or visit.desk.today()
+        note_sent(visit.desk, number, visit.form.text("letter"), day, visit.account)
+
+    return _act(visit, number, act)
 
 
 @router.get("/requests/{number}/events")
@@ -224,6 +249,7 @@ def _page(visit: Visit, number: int, refused: str = "", status: int = 200) -> Re
         may_extend=_may_extend(request, desk.today()),
         today=desk.today(),
         copies=_copies(request),
+        digest=digest(request.fact("letter", {}).get("text", "")),
     )
 
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from unlabel.desk.answering import keep_letter as keep
 from unlabel.desk.failures import status_of
 from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, gaps, left_out
 from unlabel.desk.letter_facts import LetterFacts
@@ -82,7 +83,7 @@ def keep_letter(visit: Writer, number: Number) -> Response:
         if language not in LANGUAGES or len(text) > LONGEST:
             raise SettingsError(f"Expected a letter of at most {LONGEST:,} characters.")
         kept = "" if form.text("action") == "fresh" else text
-        visit.desk.keep_letter(number, language, kept, visit.account)
+        keep(visit.desk, number, language, kept, visit.account)
     except UnlabelError as error:
         if error.code == "no-such-request":
             raise
@@ -150,8 +151,10 @@ def _issued(desk: Desk, request: Request) -> Path | None:
 
 
 def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, Letter]:
-    """Return the letter in a language: the kept one, else one drawn up now."""
+    """Return the letter in a language: the kept one, else one drawn up now; as sent if it was."""
     kept = request.fact("letter")
+    if request.fact("sent"):
+        return _language(kept["language"]), Letter(subject="", text=kept["text"])
     facts = letter_facts(visit.desk, request)  # first: none is given out beside a wrong certificate
     if kept and language in ("", kept["language"]):
         return _language(kept["language"]), Letter(subject="", text=kept["text"])
@@ -175,8 +178,10 @@ def _letter_page(
 ) -> Response:
     request = _told(visit.desk.requests.get(number))
     chosen, drawn = _letter_of(visit, request, language)
-    kept = request.fact("letter")
-    facts = letter_facts(visit.desk, request)
+    kept, lacks = request.fact("letter"), tuple[str, ...]()
+    if not request.fact("sent"):
+        missing = left_out(letter_facts(visit.desk, request), chosen, drawn.text)
+        lacks = (*missing, *gaps(chosen, drawn.text))
     return page(
         visit,
         "letter.html",
@@ -186,9 +191,9 @@ def _letter_page(
         languages=LANGUAGES,
         letter=drawn,
         kept=kept if kept and kept["language"] == chosen else None,
-        lacks=(*left_out(facts, chosen, drawn.text), *gaps(chosen, drawn.text)),
+        lacks=lacks,
         trouble=trouble,
-        organisation=facts.organisation,
+        organisation=visit.desk.settings.organisation,
     )
 
 
