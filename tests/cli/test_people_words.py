@@ -187,3 +187,13 @@ def test_a_request_that_waits_is_shown_with_its_day_until_it_is_done(run: Path) 
     ]
     assert unlabel("train", "--update", "--out", run).code == 0
     assert unlabel("status", run, "--json").json["waiting"] == []
+
+
+def test_a_request_that_waits_behind_a_hidden_one_names_the_flag_that_its_update_needs(
+    run: Path,
+) -> None:
+    assert unlabel("forget", run, "--label", "7", "--commit").code == 0
+    told = unlabel("forget", run, "--ids", "five.csv", "--defer", "2999-12-31")
+    assert "--allow-disclosure, which may show what was hidden before" in " ".join(told.err.split())
+    assert unlabel("train", "--update", "--out", run).code != 0
+    assert unlabel("train", "--update", "--out", run, "--allow-disclosure").code == 0

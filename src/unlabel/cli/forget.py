@@ -134,6 +134,7 @@ def forget(
     """
     from unlabel.data.tables import read_ids
     from unlabel.forget.early import expect_possible
+    from unlabel.forget.plan import has_hidden
     from unlabel.forget.settings import expect_remote, with_options
 
     target = Target.of(run, federation)
@@ -145,10 +146,13 @@ def forget(
     if defer is not None:
         with target.open() as opened:
             waiting = opened.defer(people, defer)
+            shows = not opened.is_blind and has_hidden(opened)
+        then = " --allow-disclosure, which may show what was hidden before" if shows else ""
         facts = {"deferred": waiting.request, "until": waiting.until, **target.json()}
         sentence = (
             f"Request {waiting.request} waits until {waiting.until} at the latest, and no partner "
             f"has seen anything of it. It is carried out by: unlabel train --update --out {target}"
+            f"{then}"
         )
         print_result(facts, sentence, json=json)
         return
