@@ -10,9 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from unlabel.config import Columns, Missing
-from unlabel.data import Features, Scaling, load_dataset, read_table
+from unlabel.data import Features, Scaling, cells, load_dataset, read_table
 from unlabel.data.column_encoding import FILE, MOST, Column, Encoding, stored_encoding
 from unlabel.data.tables import dataset_encoding, load_new_rows
 from unlabel.errors import CheckpointError, DataError
@@ -306,3 +308,30 @@ def test_a_sheet_names_a_column_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text(SHEET)
     with pytest.raises(DataError, match=r"'kez'.*'key'"):
         load_dataset(str(tmp_path / "people.csv"), columns=Columns(label="y", id="kez"))
+
+
+COLUMNS: tuple[st.SearchStrategy[Any], ...] = (
+    st.floats(allow_infinity=False, width=32),
+    st.floats(),
+    st.integers(-(2**62), 2**62),
+    st.booleans(),
+)
+
+
+@given(st.data())
+def test_columns_that_are_read_together_are_those_that_are_read_one_by_one(data: Any) -> None:
+    kinds = data.draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=4))
+    rows = data.draw(st.integers(1, 5))
+    lists = [data.draw(st.lists(kind, min_size=rows, max_size=rows)) for kind in kinds]
+    frame = pd.DataFrame({f"c{place}": np.array(values) for place, values in enumerate(lists)})
+    encoding = Encoding("mean", tuple(Column(str(name)) for name in frame.columns))
+    outcomes: list[Any] = []
+    for few in (cells.FEW, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(cells, "FEW", few)
+            try:
+                read = encoding.apply(frame)
+                outcomes.append((read.values.tobytes(), read.whole.tobytes()))
+            except DataError as error:
+                outcomes.append((str(error), b""))
+    assert outcomes[0] == outcomes[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from serve.conftest import MakeRun
 from serve.served import KINDS, LABEL, MANY, TRUTH, Client, new_rows, serving
 from unlabel import Federation
 from unlabel.serve import Limits
+from unlabel.serve.listening import Address
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,3 +227,11 @@ def test_no_id_and_no_label_stands_in_the_log(
     assert "ValueError at" in caplog.text
     for word in ("P001", "somebody", *("alder", "beech", "cedar")):
         assert word not in caplog.text
+
+
+def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> None:
+    with Address(port=0).listen() as listener:
+        asking = socket.create_connection(listener.getsockname()[:2])
+        connection, _ = listener.accept()
+        with asking, connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -133,7 +133,9 @@ def _fill(desk: Desk, settings: DeskLoadSettings) -> None:
 @contextlib.contextmanager
 def _served(run: Path) -> Iterator[int]:
     """Serve a desk in a process of its own; give its port."""
-    with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+    from unlabel.serve.listening import Address
+
+    with Address(port=0).listen() as listener:
         process = multiprocessing.get_context("fork").Process(target=_serve, args=(run, listener))
         process.start()
         try:

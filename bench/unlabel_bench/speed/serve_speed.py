@@ -98,7 +98,9 @@ Ask = Callable[[bytes], bytes]
 @contextlib.contextmanager
 def _asked(run: Federation, serve: Callable[[Federation, socket.socket], None]) -> Iterator[Ask]:
     """Serve a run in a process of its own; give what asks it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    from unlabel.serve.listening import Address
+
+    with Address(port=0).listen() as listener:
         process = multiprocessing.get_context("fork").Process(target=serve, args=(run, listener))
         process.start()
         connection = http.client.HTTPConnection("127.0.0.1", listener.getsockname()[1], timeout=60)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,10 @@ from unlabel.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unlabel.data.column_files import FileColumns
+
+#: Rows up to which columns are read together; of more that would cost memory and save nothing.
+FEW = 1024
 #: A whole number that a gap in its column turned into a fraction, and how a truth value is written.
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
 _TRUTH = {"true": "True", "false": "False"}
@@ -121,9 +125,7 @@ def numbers_of(series: pd.Series[Any], where: str) -> Array:
             raise DataError(f"{where}: {wrong}; it was a column of numbers when the run began.")
         series = series.astype("boolean")
     values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    # Of NumPy's own numbers only NaN is a gap; asking pandas costs more than a row's prediction.
-    plain = isinstance(series.dtype, np.dtype)
-    gaps = np.isnan(values) if plain else series.isna().to_numpy()
+    gaps = series.isna().to_numpy()
     with np.errstate(over="ignore"):  # too large for the models' float32 is reported here
         bad = ~np.isfinite(values.astype(np.float32)) & ~gaps
     if bad.any():
@@ -133,6 +135,24 @@ def numbers_of(series: pd.Series[Any], where: str) -> Array:
             f"finite and fit the models' float32."
         )
     return np.where(gaps, np.nan, values)
+
+
+def number_reader(
+    frame: pd.DataFrame | FileColumns, names: list[str], where: str
+) -> Callable[[str], Array]:
+    """Return what reads columns as numbers by name; a few rows at once, which is far quicker."""
+    import pandas as pd
+
+    plain: dict[str, Array] = {}
+    if isinstance(frame, pd.DataFrame) and len(frame) <= FEW and set(names) <= {*frame}:
+        some = frame[names]
+        if all(isinstance(kind, np.dtype) and kind.kind in "fiub" for kind in some.dtypes):
+            values = some.to_numpy(np.float64)
+            with np.errstate(over="ignore"):
+                fits = np.isfinite(values.astype(np.float32)) | np.isnan(values)
+            if fits.all():  # else the one that does not is named below
+                plain = dict(zip(names, np.where(np.isnan(values), np.nan, values).T, strict=True))
+    return lambda name: plain[name] if name in plain else numbers_of(frame[name], where)
 
 
 def texts_of(series: pd.Series[Any], where: str) -> Texts:

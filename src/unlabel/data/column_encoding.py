@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from unlabel.config import Missing
-from unlabel.data.cells import Texts, foreign_numbers, is_number, is_numeric, numbers_of, texts_of
+from unlabel.data.cells import (
+    Texts,
+    foreign_numbers,
+    is_number,
+    is_numeric,
+    number_reader,
+    texts_of,
+)
 from unlabel.data.dataset import Array
 from unlabel.errors import CheckpointError, DataError, unknown
 from unlabel.files import OWNER_ONLY, write_atomically, writing
@@ -171,19 +178,19 @@ class Encoding:
         ends = np.cumsum([0, *self.blocks])
         whole = np.ones(len(frame), dtype=bool)
         unseen: dict[str, int] = {}
+        read = number_reader(frame, [c.name for c in self.columns if c.categories is None], where)
         for column, start, end in zip(self.columns, ends, ends[1:], strict=False):
             if column.name not in frame.columns:
                 names = map(str, frame.columns)
                 raise DataError(f"{where}: {unknown('column', column.name, names)}")
-            series = frame[column.name]
             if column.categories is None:
-                values = numbers_of(series, where)
+                values = read(column.name)
                 gaps = np.isnan(values)
                 numbers[:, start] = values
                 if column.gap:
                     numbers[:, start + 1] = gaps
             else:
-                texts = texts_of(series, where)
+                texts = texts_of(frame[column.name], where)
                 gaps = texts.gaps
                 if strange := column.categorise(texts, numbers[:, start:end]):
                     unseen[column.name] = strange

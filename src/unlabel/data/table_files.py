@@ -233,36 +233,36 @@ def expect_columns(
 
 
 def ids_of(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:
-    """Return the ids of a column as text without surrounding blanks, each of them different."""
-    cells = frame[column]
-    _expect_exact(cells, where)
-    ids = cells.astype(str).str.strip()
-    missing = np.flatnonzero(cells.isna() | (ids == ""))
-    if len(missing):
-        raise DataError(f"{where}: row {int(missing[0]) + 1} has no id in '{column}'.")
-    repeated = ids[ids.duplicated()]
-    if len(repeated):
-        raise DataError(
-            f"{where}: id '{repeated.iloc[0]}' stands in more than one row "
-            f"({len(repeated)} repeats in all); an id must be unique."
-        )
-    return ids.to_numpy(dtype=str)
+    """Return the ids of a column as text without surrounding blanks, each of them different.
 
-
-def _expect_exact(column: pd.Series[Any], where: str) -> None:
-    """Raise where ids are fractions or bytes, which have more than one way to be written."""
+    Fractions and bytes, which have more than one way to be written, are no ids.
+    """
     import pandas as pd
 
-    if not (pd.api.types.is_float_dtype(column) or pd.api.types.is_object_dtype(column)):
-        return
-    inexact = float | np.floating | bytes
-    values = [value for value in column.dropna().tolist() if isinstance(value, inexact)]
-    if values:
-        kind = "bytes" if isinstance(values[0], bytes) else "numbers with a fraction"
+    cells = frame[column]
+    loose = pd.api.types.is_float_dtype(cells) or pd.api.types.is_object_dtype(cells)
+    values = cells.tolist() if loose else []
+    inexact = [v for v in values if isinstance(v, float | np.floating | bytes) and v == v]
+    if inexact:
+        kind = "bytes" if isinstance(inexact[0], bytes) else "numbers with a fraction"
         raise DataError(
-            f"{where}: the ids in '{column.name}' are {kind}, such as {values[0]!r}, and an id is "
+            f"{where}: the ids in '{column}' are {kind}, such as {inexact[0]!r}, and an id is "
             f"compared as text; write them as text or as whole numbers."
         )
+    if set(map(type, values)) == {str}:  # as of new rows, where pandas takes longest
+        ids = np.array([value.strip() for value in values], dtype=str)
+    else:
+        ids = cells.astype(str).str.strip().to_numpy(dtype=str)
+    missing = np.flatnonzero(cells.isna().to_numpy() | (ids == ""))
+    if len(missing):
+        raise DataError(f"{where}: row {int(missing[0]) + 1} has no id in '{column}'.")
+    if len(set(ids.tolist())) < len(ids):
+        repeated = ids[pd.Series(ids).duplicated().to_numpy()]
+        raise DataError(
+            f"{where}: id '{repeated[0]}' stands in more than one row "
+            f"({len(repeated)} repeats in all); an id must be unique."
+        )
+    return ids
 
 
 def texts_in(frame: pd.DataFrame | FileColumns, column: str, where: str) -> Array:
