@@ -26,11 +26,17 @@ FILES = (
     "cifar10_vgg16_single.json",
     "cifar10_vgg16_two.json",
     "fashion_mnist_single.json",
+    "cifar10_resnet18_rivals.json",
+    "cifar100_single.json",
+    "modelnet40_single.json",
+    "covid19_single.json",
 )
-#: The bench of people, who are in none of the comparisons.
+#: Names of data and models for people.
 NAMES = {
     "cifar10": "CIFAR-10",
-    "cifar100": "CIFAR-100",
+    "cifar100.npz": "CIFAR-100",
+    "covid19_64.npz": "COVID-19 Radiography",
+    "modelnet40_views32.npz": "ModelNet40",
     "mnist": "MNIST",
     "fashion-mnist": "Fashion-MNIST",
     "resnet18": "ResNet18",

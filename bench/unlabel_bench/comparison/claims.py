@@ -40,7 +40,7 @@ def aims(summary: Sequence[Line], method: str = DEFAULT_METHOD) -> list[Aim]:
     forgotten accuracy   at most 1 %
     membership attack    between half and the whole of its success on the retrained model
     """
-    ours = find(summary, method)
+    ours = _named(summary, method) or find(summary, method)
     before, retrained = find(summary, "original"), find(summary, RETRAINED)
     kept, was, other = (_known(entry, "retained") for entry in (ours, before, retrained))
     left = _known(ours, "forgotten")
@@ -61,6 +61,11 @@ def aims(summary: Sequence[Line], method: str = DEFAULT_METHOD) -> list[Aim]:
         text = f"membership attack {attack:.2f} where retrained models have {aim:.2f}"
         results["membership attack"] = Aim("membership attack", LEAST * aim <= attack <= aim, text)
     return list(results.values())
+
+
+def _named(summary: Sequence[Line], method: str) -> Line | None:
+    """Return the entry of exactly this name: a preset is not judged by the default beside it."""
+    return next((x for x in summary if x["method"] == method and not x["tuned"]), None)
 
 
 def missed(summary: Sequence[Line]) -> list[str]:
@@ -113,7 +118,7 @@ def _mean(entry: Line, figure: str) -> float:
 
 def _retained(ours: Line, others: list[Line]) -> Line:
     kept, left = _mean(ours, "retained"), _mean(ours, "forgotten")
-    text = f"`{DEFAULT_METHOD}` has retained accuracy {kept:.2f} at forgotten accuracy {left:.2f}"
+    text = f"`{ours['method']}` has retained accuracy {kept:.2f} at forgotten accuracy {left:.2f}"
     if not others:
         return _claim(
             left <= GONE,
@@ -133,7 +138,7 @@ def _asr(ours: Line, others: list[Line], retrained: Line | None) -> Line:
     if retrained is None or not retrained["asr"] or not ours["asr"]:
         return _claim(None, "the attack on a retrained model was not measured")
     aim, attack = _mean(retrained, "asr"), _mean(ours, "asr")
-    text = f"`{DEFAULT_METHOD}` has membership attack {attack:.2f} where retrained models have "
+    text = f"`{ours['method']}` has membership attack {attack:.2f} where retrained models have "
     text += f"{aim:.2f}"
     below = [entry for entry in others if _mean(entry, "asr") <= aim]
     if not below:
@@ -154,7 +159,7 @@ def _time(ours: Line, others: list[Line], needs: Sequence[str], need: str) -> Li
     ratio = _mean(fastest, "seconds") / _mean(ours, "seconds")
     return _claim(
         ratio >= FASTER,
-        f"`{DEFAULT_METHOD}` takes {_mean(ours, 'seconds'):.3f} s, and the fastest of the "
+        f"`{ours['method']}` takes {_mean(ours, 'seconds'):.3f} s, and the fastest of the "
         f"{len(full)} methods that {need}, `{fastest['method']}`, "
         f"{_mean(fastest, 'seconds'):.3f} s, which is {ratio:.1f} times as long "
         f"(at least {FASTER:g} is claimed)",

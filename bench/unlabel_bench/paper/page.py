@@ -21,7 +21,7 @@ from unlabel_bench.paper.tables import (
     printed_leakage,
 )
 from unlabel_bench.registry import BENCHES, Result
-from unlabel_bench.summary import RETRAINED
+from unlabel_bench.summary import RETRAINED, find
 
 COMPARISONS = ("single-label", "two-label", "four-label")
 #: Methods of which a long table of clusters is shown.
@@ -162,10 +162,12 @@ def aims_in_words(part: Part, result: Result) -> str:
     if any(aim.holds is False for aim in judged):
         lines.append(f"why: {part.reason or UNKNOWN}")
         names = [x["method"] for x in result["summary"] if not x["tuned"] and not x["control"]]
-        others = [n for n in names if all(a.holds for a in aims(result["summary"], plain_name(n)))]
+        others = [n for n in names if all(a.holds for a in aims(result["summary"], n))]
         kept = ", ".join(f"`{n}`" for n in others if plain_name(n) not in ("original", RETRAINED))
         lines.append(f"all three hold for: {kept or 'no method'}")
-    return f"Aims of `{DEFAULT_METHOD}`:\n\n" + markdown.bullets(lines)
+    ours = find(result["summary"], DEFAULT_METHOD)
+    assert ours is not None  # the caller looked
+    return f"Aims of `{ours['method']}`:\n\n" + markdown.bullets(lines)
 
 
 def _leakage(part: Part | None, result: Result) -> list[str]:
