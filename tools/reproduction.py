@@ -52,11 +52,11 @@ def text(root: Path = ROOT) -> str:
         f"cores; `unlabel bench paper --list` has them all. Data that no client fetches are given "
         f"with `--data PART=FILE`.",
         f"{markdown.DEFINITIONS}. For our default "
-        "method each record is held against three aims: the retained accuracy loses at most one "
-        "point against the original, the forgotten accuracy is at most 1 %, and the attack's "
-        "success lies between half and the whole of that on a retrained "
-        "model's. The machine and commit are those of the figures; a command is that of the last "
-        "run, which may only have drawn the page anew.",
+        "method, in the form that its name says, each record is held against three aims: the "
+        "retained accuracy loses at most one point against the original, the forgotten accuracy "
+        "is at most 1 %, and the attack's success lies between half and the whole of that on a "
+        "retrained model's. The machine and commit are those of the figures; a command is that of "
+        "the last run, which may only have drawn the page anew.",
         "\n".join(f"- **{status}**: {meaning}" for status, meaning in STATUSES.items()),
         markdown.table([["where", "name", "what", "status", "parts"], *map(_line, entries)]),
         *(

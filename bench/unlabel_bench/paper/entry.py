@@ -17,7 +17,8 @@ from unlabel_bench.paper.tables import read
 Status = Literal["reproduced", "real data, small form", "stand-in data", "small only"]
 #: What a status says, for people.
 STATUSES: dict[Status, str] = {
-    "reproduced": "recorded on the paper's data and model",
+    "reproduced": "recorded on the paper's data, in the copy and split that the part names, "
+    "and its model; whether figures agree stands under each",
     "real data, small form": "recorded on the paper's data, with a smaller model and fewer rows or "
     "epochs, which are named",
     "stand-in data": "recorded in part, or on other data, which is named",

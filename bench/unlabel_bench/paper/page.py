@@ -203,9 +203,13 @@ def provenance_in_words(record: Result, result: Result) -> str:
     place = where(result) if any("where" in x for x in result.get("records", ())) else ""
     if not place:
         machine = record["machine"]
+        about = result.get("about", {})
+        if record.get("settings", {}).get("device") == "cuda" and not machine.get("gpu"):
+            # Drawn anew elsewhere, from lines that do not say where they were measured.
+            return f"{about['note']} `{command_of(record)}`."
         device = machine.get("gpu") or f"{machine['system']}, {machine['threads']} thread"
         place = f"{device}, torch {record['versions']['torch']}, commit {record['commit'][:12]}"
-    seeds = _seeds(record.get("settings", {}))
+    seeds = _seeds(record.get("settings", {}), result.get("summary", ()))
     return f"Measured: {seeds}{place}; `{command_of(record)}`."
 
 
@@ -221,7 +225,11 @@ def command_of(record: Result) -> str:
     return re.sub(r" --out \S+", "", command)
 
 
-def _seeds(settings: Mapping[str, Any]) -> str:
+def _seeds(settings: Mapping[str, Any], summary: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many seeds were run; from how many to how many where methods differ in it."""
+    runs = {x["runs"] + len(x["failed"]) for x in summary if "failed" in x and "tuned" in x}
+    if len(runs) > 1:
+        return f"{min(runs)} to {max(runs)} seeds a method; "
     seeds = settings.get("seeds")
     if isinstance(seeds, Sequence):
         return f"seeds {', '.join(map(str, seeds))}; "
