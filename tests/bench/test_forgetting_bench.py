@@ -87,10 +87,11 @@ def test_a_method_is_read_from_words() -> None:
 
 def test_speed_is_a_share_of_the_same_run() -> None:
     result = BENCHES.get("forget-speed").run(
-        forget_speed.ForgetSpeedSettings(epochs=2, repeats=2), quiet
+        forget_speed.ForgetSpeedSettings(epochs=2, repeats=2, beside="mask"), quiet
     )
     assert result["ratio_to_training"] == result["warm_seconds"] / result["train_seconds"]
-    assert len(result["warm_seconds_all"]) == 2
+    assert len(result["warm_seconds_all"]) == len(result["beside_seconds_all"]) == 2
+    assert 0 < result["times_as_long"] < 1  # hiding an output is quicker
     assert result["forgotten"][1] == 0.0
 
 
