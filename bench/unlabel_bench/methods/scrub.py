@@ -53,7 +53,7 @@ class Scrub(Method):
     alpha: float = 0.5
     gamma: float = 1.0
     temperature: float = 4.0
-    ceiling: float = 8.0
+    ceiling: float = 64.0
     batch: int = 0
     forget_batch: int = 64
     momentum: float = 0.9
