@@ -135,9 +135,8 @@ def app(
         title="unlabel", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     served.add_middleware(Shield, limits=limits, figures=figures, token=token, hosts=hosts)
-    served.add_exception_handler(UnlabelError, _answered)
-    served.add_exception_handler(HTTPException, _answered)
-    served.add_exception_handler(RequestValidationError, _answered)
+    for kind in (UnlabelError, HTTPException, RequestValidationError):
+        served.add_exception_handler(kind, _answered)
 
     @served.post("/predict", response_class=Response)
     async def predict(question: Question) -> Response:

@@ -28,10 +28,8 @@ from unlabel.serve.model import HEAD, Answer, Provenance, to_json
 from unlabel.serve.rows import Row
 from unlabel.train.predictions import Predictions
 
-#: What is known of a file without reading it.
-State = tuple[int, int, int]
-#: Of the run and of the three files of an export.
-Seen = tuple[Decided | State | None, ...]
+#: What is known of the run, and of the three files of an export, without reading them.
+Seen = tuple[Decided | tuple[int, int, int] | None, ...]
 
 
 class ServedTop:
@@ -54,7 +52,7 @@ class ServedTop:
         self._trust = {ACTIVE: signed.key}
         self.export = signed.export
         self._top = load_top(signed.export, files.top)
-        self.provenance: Provenance | None = Provenance(
+        self.provenance = Provenance(
             signed.export.version, signed.export.request, signed.export.ledger[:HEAD]
         )
 
@@ -65,7 +63,6 @@ class ServedTop:
             self._expect_holds()
         finally:
             hold.release()
-        assert self.provenance is not None
         return self.provenance
 
     def by_embeddings(self, embeddings: Mapping[str, Sequence[Sequence[float]]]) -> Answer:
@@ -78,7 +75,6 @@ class ServedTop:
                 logits = self._top(parts)
             ids = np.array([str(number) for number in range(len(logits))], dtype=object)
             predictions = Predictions.of(ids, logits, self.export.labels)
-            assert self.provenance is not None
             body = to_json(self.provenance, predictions, None)
             self._expect_holds()
         except BaseException:
@@ -111,15 +107,13 @@ class ServedTop:
             return
         self._seen = ()
         checks, number = check(files, self._trust), self._number_of_note()
+        checks.expect(
+            number >= self._number,
+            f"The revocation note went back from {self._number} to {number}; take the newest.",
+        )
         if checks.faults:
             raise RunError(
                 f"Nothing is answered by this export: {checks.faults[0]}", code="revoked"
-            )
-        if number < self._number:
-            raise RunError(
-                f"The revocation note went back from number {self._number} to {number}; take the "
-                f"newest.",
-                code="revoked",
             )
         self._seen = seen
 
@@ -171,7 +165,7 @@ def load_top(export: Export, path: Path) -> Top:
     return top
 
 
-def _state(path: Path) -> State | None:
+def _state(path: Path) -> tuple[int, int, int] | None:
     try:
         about = os.stat(path)
     except OSError:
