@@ -202,6 +202,31 @@ def test_beside_its_run_a_decision_is_enough(
         assert client.ask(question).code == "revoked"
 
 
+@pytest.mark.parametrize("beside_the_run", [True, False])
+def test_an_export_that_is_put_in_its_place_is_not_answered_for(
+    run: Federation, exported: Exported, beside_the_run: bool
+) -> None:
+    options = {"run": run.folder} if beside_the_run else {"revocations": exported.note}
+    files = ExportFiles.of(exported.path, **options)
+    question = {"embeddings": embeddings(run)}
+    with serving(ServedTop(files)) as client:
+        run.export(exported.path)
+        assert client.ask(question).status == 200, "of the same version it is the same top"
+        forget(run)
+        run.export(exported.path)
+        refused = client.ask(question)
+        assert (refused.status, refused.code) == (503, "revoked")
+        assert client.send("GET", "/healthz").code == "revoked"
+    with serving(ServedTop(files)) as client:
+        assert LABEL not in client.ask(question).body["labels"]
+
+
+def test_only_the_weights_that_were_signed_are_loaded(exported: Exported) -> None:
+    change_weights(exported)
+    with pytest.raises(CheckpointError):
+        load_top(exported.export, exported.path)
+
+
 def test_a_note_that_went_back_is_refused(run: Federation, exported: Exported) -> None:
     first = exported.note.read_bytes()
     run.export(exported.path.with_name("other.safetensors"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +21,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, ModelError, RunError, SettingsError
 from unlabel.export.check import ExportFiles, check
 from unlabel.export.form import Export, beside, read_export, read_exports
+from unlabel.files import sha256
 from unlabel.models.estimators import PREFIX
 from unlabel.models.registry import predicting
 from unlabel.models.tops import Top, join_top
@@ -49,8 +51,9 @@ class ServedTop:
         self._number = 0
         self._expect_holds()
         signed = read_export(beside(files.top).read_bytes(), beside(files.top).name)
-        self._trust = {ACTIVE: signed.key}
+        self._trust = {ACTIVE: signed.key, **(trust or {})}
         self.export = signed.export
+        self._files = replace(files, loaded=self.export)
         self._top = load_top(signed.export, files.top)
         self.provenance = Provenance(
             signed.export.version, signed.export.request, signed.export.ledger[:HEAD]
@@ -154,12 +157,14 @@ def load_top(export: Export, path: Path) -> Top:
         raise SettingsError("Only safetensors files are served; ONNX is for other runtimes.")
     if ":" in export.top and not export.top.startswith(PREFIX):
         raise SettingsError(f"The top '{export.top}' is code of the run's owner, which is not run.")
-    widths = [each.width for each in export.inputs]
+    data, widths = path.read_bytes(), [each.width for each in export.inputs]
+    if sha256(data) != export.sha256:
+        raise CheckpointError(f"'{path}' is not the file that was signed.")
     try:
         top = join_top(
             export.top, widths, len(export.labels), export.combine, settings=export.options
         )
-        top.load_state_dict(load(path.read_bytes()))
+        top.load_state_dict(load(data))
     except (SafetensorError, RuntimeError, ModelError, CheckpointError) as error:
         raise CheckpointError(f"'{path}' does not hold the top that was signed.") from error
     return top
