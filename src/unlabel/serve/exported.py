@@ -76,6 +76,7 @@ class ServedTop:
             parts = self._parts(embeddings)
             with predicting(self._top):
                 logits = self._top(parts)
+            _expect_finite(logits)
             ids = np.array([str(number) for number in range(len(logits))], dtype=object)
             predictions = Predictions.of(ids, logits, self.export.labels)
             body = to_json(self.provenance, predictions, None)
@@ -146,9 +147,15 @@ class ServedTop:
             if not rows or {len(row) for row in rows} != {each.width}:
                 raise DataError(f"Expected rows of {each.width} numbers of party '{each.party}'.")
             parts.append(torch.tensor(rows, dtype=torch.float32))
+            _expect_finite(parts[-1])
         if len({len(part) for part in parts}) > 1:
             raise DataError("Expected as many rows of every party, in one order.")
         return parts
+
+
+def _expect_finite(values: torch.Tensor) -> None:
+    if not values.isfinite().all():
+        raise DataError("Expected embeddings of parties but got numbers too large for float32.")
 
 
 def load_top(export: Export, path: Path) -> Top:
