@@ -105,6 +105,8 @@ def test_a_classifier_of_scikit_learn_is_served_and_is_no_onnx(tmp_path: Path) -
     path = run.export(tmp_path / "top.safetensors").path
     with serving(ServedTop(ExportFiles.of(path, run=run.folder))) as client:
         reply = client.ask({"embeddings": embeddings(run)})
+        huge = client.ask({"embeddings": {**embeddings(run, 1), "gym": [[1e300, 1.0]]}})
+    assert (huge.status, huge.code) == (422, "data")
     chances = [each["probabilities"] for each in reply.body["predictions"]]
     assert np.allclose(chances, expected(run).tolist(), atol=1e-5)
     pytest.importorskip("onnx")
@@ -200,6 +202,31 @@ def test_beside_its_run_a_decision_is_enough(
         assert client.ask(question).status == 200
         forget(run)
         assert client.ask(question).code == "revoked"
+
+
+@pytest.mark.parametrize("beside_the_run", [True, False])
+def test_an_export_that_is_put_in_its_place_is_not_answered_for(
+    run: Federation, exported: Exported, beside_the_run: bool
+) -> None:
+    options = {"run": run.folder} if beside_the_run else {"revocations": exported.note}
+    files = ExportFiles.of(exported.path, **options)
+    question = {"embeddings": embeddings(run)}
+    with serving(ServedTop(files)) as client:
+        run.export(exported.path)
+        assert client.ask(question).status == 200, "of the same version it is the same top"
+        forget(run)
+        run.export(exported.path)
+        refused = client.ask(question)
+        assert (refused.status, refused.code) == (503, "revoked")
+        assert client.send("GET", "/healthz").code == "revoked"
+    with serving(ServedTop(files)) as client:
+        assert LABEL not in client.ask(question).body["labels"]
+
+
+def test_only_the_weights_that_were_signed_are_loaded(exported: Exported) -> None:
+    change_weights(exported)
+    with pytest.raises(CheckpointError):
+        load_top(exported.export, exported.path)
 
 
 def test_a_note_that_went_back_is_refused(run: Federation, exported: Exported) -> None:
@@ -349,6 +376,23 @@ def test_a_question_that_does_not_fit_is_refused(run: Federation, exported: Expo
         assert client.ask({"embeddings": many}).status == 413
     with serving(run) as client:
         assert client.ask({"embeddings": good}).code == "settings"
+
+
+def test_embeddings_too_large_for_the_top_are_refused(run: Federation, exported: Exported) -> None:
+    good = embeddings(run, 1)
+    party, row = next((name, rows[0]) for name, rows in good.items())
+    weights = load_file(exported.path)["head.weight"][0]
+    sums = (3.4e38 * weights.sign()).split([len(rows[0]) for rows in good.values()])
+    model = ServedTop(ExportFiles.of(exported.path, exported.note))
+    with serving(model) as client:
+        for bad in (
+            {**good, party: [[1e300, *row[1:]]]},
+            {**good, party: [[-1e300, *row[1:]]]},
+            dict(zip(good, [[part.tolist()] for part in sums], strict=True)),
+        ):
+            refused = client.ask({"embeddings": bad})
+            assert (refused.status, refused.code) == (422, "data"), bad
+        assert client.ask({"embeddings": good}).status == 200
 
 
 def test_no_code_that_an_export_names_is_run(exported: Exported, tmp_path: Path) -> None:

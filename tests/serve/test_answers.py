@@ -229,6 +229,26 @@ def test_no_id_and_no_label_stands_in_the_log(
         assert word not in caplog.text
 
 
+def test_no_path_that_was_asked_for_stands_in_the_log(
+    a_run: MakeRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    forged = "/P001%0a2026-10-19%20POST%20/predict%20200%203.1%20ms"
+    with caplog.at_level(logging.INFO), serving(a_run(), token="a token of some length") as client:
+        statuses = [
+            Client(client.port).send("GET", forged).status,
+            client.send("GET", forged, host="evil.example").status,
+            client.send("GET", forged).status,
+            client.send("GET", "/predict").status,
+            client.ask({"ids": ["nobody"]}).status,
+        ]
+    assert statuses == [401, 421, 404, 405, 404]
+    lines = [each.getMessage() for each in caplog.records if each.name == "unlabel.serve"]
+    assert [line.rsplit(" ", 2)[0] for line in lines] == [
+        *("GET - 401", "GET - 421", "GET - 404"),
+        *("GET /predict 405", "POST /predict 404"),
+    ]
+
+
 def test_no_part_of_an_answer_waits_until_the_one_before_is_acknowledged() -> None:
     with Address(port=0).listen() as listener:
         asking = socket.create_connection(listener.getsockname()[:2])

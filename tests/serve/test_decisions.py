@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from blind_runs import cells, tables, without
 
@@ -22,7 +24,7 @@ from unlabel import Federation
 from unlabel.errors import RunError, UnlabelError
 from unlabel.party import answering
 from unlabel.party.answering import decided_in, hold_answers, without_answers
-from unlabel.serve import ServedModel
+from unlabel.serve import ServedModel, app
 
 PROGRAM = Path(__file__).parent / "dying.py"
 
@@ -78,6 +80,38 @@ def test_a_decision_is_given_up_where_an_answer_is_never_handed_over(
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == files
     hold.release()
     run.commit(force=True)
+
+
+def test_an_answer_that_nobody_waits_for_any_more_keeps_no_decision_out(
+    a_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an ASGI server may do it: one request is computed when it is cancelled, one waits."""
+    folder = a_run()
+    monkeypatch.setattr(answering, "PATIENCE", 0.5)
+    begun, goes_on, predict = threading.Event(), threading.Event(), Federation.predict_rows
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert goes_on.wait(30)
+        return predict(*given)
+
+    async def cancel_two_and_ask() -> int:
+        application = app(served(folder))
+        question, transport = {"ids": MANY}, httpx2.ASGITransport(application)
+        client = httpx2.AsyncClient(transport=transport, base_url="http://localhost")
+        async with application.router.lifespan_context(application), client:
+            asked = [asyncio.create_task(client.post("/predict", json=question)) for _ in range(2)]
+            await asyncio.to_thread(begun.wait, 30)
+            for each in asked:
+                each.cancel()
+            await asyncio.wait(asked)
+            goes_on.set()
+            status = (await client.post("/predict", json=question)).status_code
+            with without_answers(folder / "active"):
+                return status
+
+    monkeypatch.setattr(Federation, "predict_rows", slow)
+    assert asyncio.run(cancel_two_and_ask()) == 200
 
 
 def test_many_answers_at_once_keep_no_decision_out(a_run: MakeRun) -> None:

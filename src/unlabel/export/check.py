@@ -8,7 +8,7 @@ from pathlib import Path
 
 from unlabel.data import ACTIVE
 from unlabel.errors import DataError
-from unlabel.export.form import SIGNED, SignedExport, beside, read_export, read_exports
+from unlabel.export.form import SIGNED, Export, SignedExport, beside, read_export, read_exports
 from unlabel.files import EXPORTS, sha256
 from unlabel.party.answering import decided_in
 from unlabel.report.checks import Checks
@@ -22,11 +22,13 @@ class ExportFiles:
     top          the file itself; what is signed of it lies beside it
     revocations  the run's revocation note, or a copy of it
     run          folder of the run, whose own note is taken where no other is given
+    loaded       what is answered by, once it was loaded: no other file stands for it
     """
 
     top: Path
     revocations: Path | None = None
     run: Path | None = None
+    loaded: Export | None = None
 
     @classmethod
     def of(
@@ -52,6 +54,11 @@ def check(files: ExportFiles, trust: Mapping[str, str] | None = None) -> Checks:
         checks.faults.append(str(error))
         return checks
     export = document.export
+    loaded = files.loaded or export
+    checks.expect(
+        (loaded.sha256, loaded.version) == (export.sha256, export.version),
+        "Another one was put in its place; start serving again to answer by that.",
+    )
     checks.held.append(
         f"The label holder signed it as the top of version {export.version}, with key "
         f"{fingerprint(document.key)}."

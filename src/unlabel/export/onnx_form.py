@@ -59,14 +59,9 @@ def to_onnx(top: Top, inputs: Sequence[Input]) -> bytes:
     def value(name: str, width: int) -> Any:
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", width])
 
-    labels = len(top.muted)
-    graph = helper.make_graph(
-        nodes,
-        "top",
-        [value(each.party, each.width) for each in inputs],
-        [value("logits", labels), value("probabilities", labels)],
-        weights,
-    )
+    given = [value(each.party, each.width) for each in inputs]
+    answers = [value(name, len(top.muted)) for name in ("logits", "probabilities")]
+    graph = helper.make_graph(nodes, "top", given, answers, weights)
     versions = [helper.make_opsetid("", OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=IR, producer_name="unlabel")
     return bytes(model.SerializeToString(deterministic=True))

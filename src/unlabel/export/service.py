@@ -12,16 +12,7 @@ from safetensors.torch import save
 from unlabel._version import __version__
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, RunError, SettingsError
-from unlabel.export.form import (
-    Export,
-    Exports,
-    Format,
-    Input,
-    Listed,
-    beside,
-    read_exports,
-    signed,
-)
+from unlabel.export.form import Export, Exports, Format, Input, Listed, beside, read_exports, signed
 from unlabel.export.onnx_form import to_onnx
 from unlabel.files import EXPORTS, alone_in, sha256, write_atomically
 from unlabel.forget import Run
@@ -118,9 +109,7 @@ def _top_of(run: Run, version: int, form: Format) -> tuple[bytes, Export]:
     assert isinstance(top, TopLearner)
     assert isinstance(top.module, Top)
     facts = VersionFacts.from_json(active.versions.facts(version))
-    inputs = [
-        Input(name, width) for name, width in zip(active.embedded, active.widths, strict=True)
-    ]
+    inputs = [Input(*each) for each in zip(active.embedded, active.widths, strict=True)]
     tensors = {k: v.detach().cpu().contiguous() for k, v in top.module.state_dict().items()}
     data = save(tensors) if form == "safetensors" else to_onnx(top.module, inputs)
     about = Export(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Annotated, TypeVar
 
 from fastapi import FastAPI
@@ -90,13 +90,22 @@ class Queue:
         self._most, self._waiting = most, 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
 
-    async def run(self, act: Callable[[], T]) -> T:
-        """Do something in the thread."""
+    async def run(self, act: Callable[[], T], drop: Callable[[T], None] = lambda _: None) -> T:
+        """Do something in the thread; `drop` is given what comes of it once nobody waits for it."""
+
+        def drop_result(done: Future[T]) -> None:
+            if not done.cancelled() and done.exception() is None:
+                drop(done.result())
+
         if self._waiting >= self._most:
             raise RunError(f"{self._most} requests are waiting already; ask again.", code="busy")
+        future = self._thread.submit(act)
         self._waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+            return await asyncio.wrap_future(future)
+        except asyncio.CancelledError:  # what the thread has begun goes on all the same
+            future.add_done_callback(drop_result)
+            raise
         finally:
             self._waiting -= 1
 
@@ -135,16 +144,15 @@ def app(
         title="unlabel", lifespan=life, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     served.add_middleware(Shield, limits=limits, figures=figures, token=token, hosts=hosts)
-    served.add_exception_handler(UnlabelError, _answered)
-    served.add_exception_handler(HTTPException, _answered)
-    served.add_exception_handler(RequestValidationError, _answered)
+    for kind in (UnlabelError, HTTPException, RequestValidationError):
+        served.add_exception_handler(kind, _answered)
 
     @served.post("/predict", response_class=Response)
     async def predict(question: Question) -> Response:
         """Predict people by their ids, or new rows."""
         if question.count() > limits.rows:
             raise HTTPException(413, f"Expected at most {limits.rows} rows in one request.")
-        answer = await queue.run(lambda: _ask(model, question))
+        answer = await queue.run(lambda: _ask(model, question), lambda late: late.hold.release())
         figures.rows.inc(answer.rows)
         return Handed(answer, limits.handing)
 

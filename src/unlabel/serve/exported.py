@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +21,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, DataError, ModelError, RunError, SettingsError
 from unlabel.export.check import ExportFiles, check
 from unlabel.export.form import Export, beside, read_export, read_exports
+from unlabel.files import sha256
 from unlabel.models.estimators import PREFIX
 from unlabel.models.registry import predicting
 from unlabel.models.tops import Top, join_top
@@ -28,10 +30,8 @@ from unlabel.serve.model import HEAD, Answer, Provenance, to_json
 from unlabel.serve.rows import Row
 from unlabel.train.predictions import Predictions
 
-#: What is known of a file without reading it.
-State = tuple[int, int, int]
-#: Of the run and of the three files of an export.
-Seen = tuple[Decided | State | None, ...]
+#: What is known of the run, and of the three files of an export, without reading them.
+Seen = tuple[Decided | tuple[int, int, int] | None, ...]
 
 
 class ServedTop:
@@ -51,10 +51,11 @@ class ServedTop:
         self._number = 0
         self._expect_holds()
         signed = read_export(beside(files.top).read_bytes(), beside(files.top).name)
-        self._trust = {ACTIVE: signed.key}
+        self._trust = {ACTIVE: signed.key, **(trust or {})}
         self.export = signed.export
+        self._files = replace(files, loaded=self.export)
         self._top = load_top(signed.export, files.top)
-        self.provenance: Provenance | None = Provenance(
+        self.provenance = Provenance(
             signed.export.version, signed.export.request, signed.export.ledger[:HEAD]
         )
 
@@ -65,7 +66,6 @@ class ServedTop:
             self._expect_holds()
         finally:
             hold.release()
-        assert self.provenance is not None
         return self.provenance
 
     def by_embeddings(self, embeddings: Mapping[str, Sequence[Sequence[float]]]) -> Answer:
@@ -76,9 +76,9 @@ class ServedTop:
             parts = self._parts(embeddings)
             with predicting(self._top):
                 logits = self._top(parts)
+            _expect_finite(logits)
             ids = np.array([str(number) for number in range(len(logits))], dtype=object)
             predictions = Predictions.of(ids, logits, self.export.labels)
-            assert self.provenance is not None
             body = to_json(self.provenance, predictions, None)
             self._expect_holds()
         except BaseException:
@@ -111,15 +111,13 @@ class ServedTop:
             return
         self._seen = ()
         checks, number = check(files, self._trust), self._number_of_note()
+        checks.expect(
+            number >= self._number,
+            f"The revocation note went back from {self._number} to {number}; take the newest.",
+        )
         if checks.faults:
             raise RunError(
                 f"Nothing is answered by this export: {checks.faults[0]}", code="revoked"
-            )
-        if number < self._number:
-            raise RunError(
-                f"The revocation note went back from number {self._number} to {number}; take the "
-                f"newest.",
-                code="revoked",
             )
         self._seen = seen
 
@@ -149,9 +147,15 @@ class ServedTop:
             if not rows or {len(row) for row in rows} != {each.width}:
                 raise DataError(f"Expected rows of {each.width} numbers of party '{each.party}'.")
             parts.append(torch.tensor(rows, dtype=torch.float32))
+            _expect_finite(parts[-1])
         if len({len(part) for part in parts}) > 1:
             raise DataError("Expected as many rows of every party, in one order.")
         return parts
+
+
+def _expect_finite(values: torch.Tensor) -> None:
+    if not values.isfinite().all():
+        raise DataError("Expected embeddings of parties but got numbers too large for float32.")
 
 
 def load_top(export: Export, path: Path) -> Top:
@@ -160,18 +164,20 @@ def load_top(export: Export, path: Path) -> Top:
         raise SettingsError("Only safetensors files are served; ONNX is for other runtimes.")
     if ":" in export.top and not export.top.startswith(PREFIX):
         raise SettingsError(f"The top '{export.top}' is code of the run's owner, which is not run.")
-    widths = [each.width for each in export.inputs]
+    data, widths = path.read_bytes(), [each.width for each in export.inputs]
+    if sha256(data) != export.sha256:
+        raise CheckpointError(f"'{path}' is not the file that was signed.")
     try:
         top = join_top(
             export.top, widths, len(export.labels), export.combine, settings=export.options
         )
-        top.load_state_dict(load(path.read_bytes()))
+        top.load_state_dict(load(data))
     except (SafetensorError, RuntimeError, ModelError, CheckpointError) as error:
         raise CheckpointError(f"'{path}' does not hold the top that was signed.") from error
     return top
 
 
-def _state(path: Path) -> State | None:
+def _state(path: Path) -> tuple[int, int, int] | None:
     try:
         about = os.stat(path)
     except OSError:

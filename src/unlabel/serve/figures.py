@@ -15,22 +15,19 @@ class Figures:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
         from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-        self.registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         self.media_type = CONTENT_TYPE_LATEST
         self.requests = Counter(
-            "unlabel_serve_requests",
-            "requests answered",
-            ["route", "status"],
-            registry=self.registry,
+            "unlabel_serve_requests", "requests answered", ["route", "status"], registry=registry
         )
-        self.rows = Counter("unlabel_serve_rows", "rows predicted", registry=self.registry)
+        self.rows = Counter("unlabel_serve_rows", "rows predicted", registry=registry)
         self.seconds = Histogram(
-            "unlabel_serve_seconds", "seconds a prediction took", registry=self.registry
+            "unlabel_serve_seconds", "seconds a prediction took", registry=registry
         )
         version = Gauge(
             "unlabel_serve_version",
             "version that is loaded, 0 while none can be answered for",
-            registry=self.registry,
+            registry=registry,
         )
         version.set_function(lambda: model.provenance.version if model.provenance else 0)
 

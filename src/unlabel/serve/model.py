@@ -69,7 +69,8 @@ class ServedModel:
         self._run = federation
         self._home = federation.folder / ACTIVE
         self._loaded: Decided | None = None
-        self._folder = _folder_of(decided_in(self._home))
+        decided = decided_in(self._home)
+        self._folder = 0 if decided is None else decided.home
         self._newest = 0
         self._rows: dict[str, int] = {}
         self._forgotten: set[str] = set()
@@ -165,10 +166,6 @@ class ServedModel:
         self._forgotten = {run.labels[label] for label in run.forgotten.labels}
         request = facts.request.id if facts.request is not None else ""
         return Provenance(decided.number, request, run.active.versions.ledger.head()[:HEAD])
-
-
-def _folder_of(decided: Decided | None) -> int:
-    return 0 if decided is None else decided.home
 
 
 def to_json(source: Provenance, predictions: Predictions, ids: Sequence[str] | None) -> bytes:

@@ -83,7 +83,8 @@ class Shield:
         seconds = time.monotonic() - started
         if self._figures is not None:
             self._figures.count(scope["path"], status, seconds)
-        route = scope["path"] if status != 404 else "-"
+        # Where it was routed to: the path that was asked for may name people, or break the line.
+        route = getattr(scope.get("route"), "path", "-")
         self._log.info("%s %s %d %.1f ms", scope["method"], route, status, 1000 * seconds)
 
     def _check(self, scope: Scope) -> None:
