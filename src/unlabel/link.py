@@ -27,7 +27,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import (
-    Client,
     Connection,
     Listener,
     answer_challenge,
@@ -223,9 +222,12 @@ def call(folder: Path, name: str, seconds: float = 0.0) -> Connection[bytes, byt
     """
     try:
         key = (folder / KEY).read_bytes()
-        called = Client(str(folder / f"{name}.sock"), family="AF_UNIX")
+        called: Connection[bytes, bytes] = Connection(socket.socket(socket.AF_UNIX).detach())
         try:
             set_patience(called, seconds)
+            # Only now: where many wait to be let in, this does too.
+            with socket.socket(fileno=os.dup(called.fileno())) as end:
+                end.connect(str(folder / f"{name}.sock"))
             answer_challenge(called, key)
             deliver_challenge(called, key)
         except BaseException:

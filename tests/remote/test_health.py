@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,7 +19,7 @@ from cli.command_line import unlabel
 from remote.operated_party import Child, operate
 
 from unlabel.errors import UsageError, WireError
-from unlabel.link import call, links_folder
+from unlabel.link import call, links_folder, listen
 from unlabel.remote import metrics
 from unlabel.remote.control import CALLERS, CONTROL, LONGEST, Control, ask
 from unlabel.remote.health import STATUSES, Contact
@@ -138,6 +139,16 @@ def test_callers_who_say_nothing_hold_nobody_up(links: Path) -> None:
                 pass
             each.close()
         assert ask(links, "facts", 5) == {"rows": 7}
+
+
+def test_a_process_that_hangs_is_given_up_in_time_however_often_it_was_asked(links: Path) -> None:
+    """What is given up stays in the queue of those who want to be let in, until that is full."""
+    with contextlib.closing(listen(links, CONTROL)):  # and lets nobody in
+        for _ in range(12):
+            began = time.monotonic()
+            with pytest.raises(WireError):
+                ask(links, "facts", 0.05)
+            assert time.monotonic() - began < 2
 
 
 def test_odd_requests_are_answered_and_the_socket_lives_on(links: Path) -> None:
