@@ -22,10 +22,11 @@ from federation.met_parties import Echo, hub_of, joined, line_of
 from small_parties import make_kits
 
 from unlabel.errors import PartyLost, WireError
-from unlabel.link import ACTIVE_SOCKET
+from unlabel.link import ACTIVE_SOCKET, listen
 from unlabel.remote import hub as hub_module
-from unlabel.remote import party_line, registration, revocation
+from unlabel.remote import hub_client, party_line, registration, revocation
 from unlabel.remote.authority_folder import AuthorityFolder
+from unlabel.remote.client import Away
 from unlabel.remote.frames import GREETING, Frame, Kind, Line, Sealed
 from unlabel.remote.hub import Hub
 from unlabel.remote.hub_client import HubClient
@@ -105,6 +106,21 @@ def until(true: Callable[[], object], seconds: float = 10.0) -> None:
 
 def plain(hub: Hub) -> socket.socket:
     return socket.create_connection(("localhost", hub.kit.port), timeout=5)
+
+
+def test_a_hub_that_hangs_is_away_after_some_seconds(
+    kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that waited for it would hold the kit."""
+    monkeypatch.setattr(hub_client, "SOON", 0.2)
+    with contextlib.closing(listen(kits["active"].links, ACTIVE_SOCKET)) as hangs:  # lets nobody in
+        giving_up = threading.Timer(3, hangs.close)
+        giving_up.start()
+        with pytest.raises(Away):
+            HubClient(kits["active"]).presence()
+        assert giving_up.is_alive()
+        giving_up.cancel()
+        giving_up.join()
 
 
 def test_requests_go_to_every_party_and_answers_come_back(
