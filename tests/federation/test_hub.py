@@ -23,8 +23,8 @@ from small_parties import make_kits
 
 from unlabel.errors import PartyLost, WireError
 from unlabel.link import ACTIVE_SOCKET, listen
+from unlabel.remote import frames, hub_client, party_line, registration, revocation
 from unlabel.remote import hub as hub_module
-from unlabel.remote import hub_client, party_line, registration, revocation
 from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.client import Away
 from unlabel.remote.frames import GREETING, Frame, Kind, Line, Sealed
@@ -374,6 +374,28 @@ def test_a_party_that_says_nothing_any_more_is_parted_with(
     assert line.receive().kind is Kind.WELCOME
     until(lambda: any("nothing was heard" in words for words in said))
     assert hub.members == {}
+    line.close()
+
+
+def test_a_party_that_says_something_while_much_is_sent_to_it_is_not_parted_with(
+    hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a question that went out just before, say."""
+    monkeypatch.setattr(frames, "STUCK", 0.2)
+    line = line_of(kits["shop"])
+    assert line.receive().kind is Kind.WELCOME
+    line.sealed.most = 2**25
+    until(lambda: "shop" in hub.present())
+    member = hub.members["shop"]
+    epoch, _, _ = hub.begin()
+    sending = threading.Thread(target=hub.ask, args=(member, epoch, 1, bytes(2**25), 30.0))
+    sending.start()
+    until(member.line._sending.locked)
+    line.send(Frame(Kind.PONG))
+    time.sleep(0.5)  # longer than anybody waits for somebody else's send
+    assert line.receive().kind is Kind.REQUEST
+    sending.join()
+    assert member.lost == ""
     line.close()
 
 
