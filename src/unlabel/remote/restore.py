@@ -17,14 +17,16 @@ from typing import BinaryIO, cast
 
 from unlabel.config.loader import parse_form
 from unlabel.errors import DataError, RunError
-from unlabel.files import OWNER_ONLY, sync_folder, writing
+from unlabel.files import LOCK, OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
 from unlabel.remote import revocation
 from unlabel.remote.backup import INDEX, SCHEMA, STATE, Index, newest_version
 from unlabel.remote.kit import Kit
 from unlabel.remote.sealing import MAGIC, OpeningReader
-from unlabel.remote.turns import COMMAND
+from unlabel.remote.turns import COMMAND, PREDICTING
 
+#: In a kit's state: what its desk holds for as long as it runs.
+DESK = "desk/desk.lock"
 #: Bytes that are copied at a time, and those of the longest index.
 BLOCK, LONGEST_INDEX = 2**20, 64 * 2**20
 
@@ -40,8 +42,9 @@ def restore(source: Path, folder: Path, passphrase: str | None = None, *, older:
     present = Kit.read(folder) if folder.exists() else None
     with contextlib.ExitStack() as ending:
         if present is not None:  # nobody works on it meanwhile
-            ending.enter_context(present.lock())
-            ending.enter_context(present.lock(COMMAND))
+            desk = (DESK,) if (present.state / DESK).exists() else ()
+            for name in (LOCK, COMMAND, PREDICTING, *desk):
+                ending.enter_context(present.lock(name))
         with writing(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
             draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
