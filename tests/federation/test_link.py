@@ -201,6 +201,36 @@ def test_the_newest_connection_wins(server: PartyServer, links: Path, hub: Kit) 
     new.close()
 
 
+def test_a_party_s_loop_comes_round_while_it_answers_and_another_job_comes(
+    kits: Path, links: Path, hub: Kit
+) -> None:
+    """Else it would count as hung, and be started anew."""
+    begun, ended, turned = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(Echo):
+        def serve(self, data: bytes) -> bytes:
+            begun.set()
+            ended.wait(10)
+            return super().serve(data)
+
+    server = PartyServer(Slow(), Kit.open(kits / NAME), links)
+    serving = threading.Thread(target=server.serve, args=(turned.set,))
+    serving.start()
+    with contextlib.closing(call(links, NAME)) as first:
+        holder = Holder(hub, over(first))
+        first.send_bytes(holder.sealed_request(1))
+        assert begun.wait(5)
+        with contextlib.closing(call(links, NAME)) as second:
+            time.sleep(0.4)  # until the loop has it
+            turned.clear()
+            comes_round = turned.wait(1)
+            ended.set()
+            Holder(hub, over(second)).ask(2)
+    server.close()
+    serving.join()
+    assert (comes_round, asked(server)) == (True, [1, 2])
+
+
 def test_the_active_party_is_answered(
     server: PartyServer, caller: Callable[[str], None], hub: Kit
 ) -> None:
