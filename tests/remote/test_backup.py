@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import threading
@@ -76,6 +77,19 @@ def test_a_kit_comes_back_as_it_was(shop: Kit, tmp_path: Path, passphrase: str |
     key = shop.key.read_bytes()
     assert (key in file.read_bytes()) == (passphrase is None)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_nothing_is_written_beside_a_folder_that_is_there(shop: Kit, tmp_path: Path) -> None:
+    """A kit, or an empty folder, that is a mount of its own: what lies beside it may be closed."""
+    expected, empty = contents(shop.folder), tmp_path / "volumes" / "kit"
+    empty.mkdir(parents=True)
+    back_up(shop, tmp_path / "shop.tar")
+    for folder in (shop.folder, empty):
+        os.utime(folder.parent, (0, 0))
+        restore(tmp_path / "shop.tar", folder, older=False)
+        assert folder.parent.stat().st_mtime == 0
+        assert contents(folder) == expected
+        assert Kit.open(folder).seed() == shop.seed()
 
 
 @pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
