@@ -156,7 +156,8 @@ class Door:
         self._listener = listen(folder, name)
         self._entered: queue.SimpleQueue[Connection[bytes, bytes]] = queue.SimpleQueue()
         self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="door", daemon=True).start()
+        self._watching = threading.Thread(target=self._watch, name="door", daemon=True)
+        self._watching.start()
 
     def accept(self, seconds: float) -> Connection[bytes, bytes] | None:
         """Return the connection of whoever calls within so many seconds and has the key."""
@@ -167,14 +168,14 @@ class Door:
     def close(self) -> None:
         """Let nobody in any more."""
         self._closed.set()
+        self._watching.join()  # which looks at the listener
         close(self._listener)
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-                caller = waiting_caller(self._listener, LOOK)
-                if caller is not None:
-                    threading.Thread(target=self._admit, args=(caller,), daemon=True).start()
+            caller = waiting_caller(self._listener, LOOK)
+            if caller is not None:
+                threading.Thread(target=self._admit, args=(caller,), daemon=True).start()
 
     def _admit(self, caller: Connection[bytes, bytes]) -> None:
         connection = admit(self._listener, caller)

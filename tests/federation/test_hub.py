@@ -202,6 +202,28 @@ def test_a_second_process_of_a_party_is_refused_and_told_of_at_both_ends(
     assert hub.alarm
 
 
+def test_a_party_that_registers_hears_its_welcome_before_any_alarm(
+    hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take anything else for a hub that is none, and come again."""
+    refused = threading.Event()
+
+    def slow() -> Frame:
+        refused.wait(10)
+        return registration.welcome()
+
+    monkeypatch.setattr(hub_module, "welcome", slow)
+    first = line_of(kits["shop"], instance="first")
+    until(lambda: "shop" in hub.members)
+    second = line_of(kits["shop"], instance="second")
+    assert second.receive().kind is Kind.REFUSED
+    refused.set()
+    assert first.receive().kind is Kind.WELCOME
+    assert hub.alarm
+    for line in (first, second):
+        line.close()
+
+
 def test_the_same_process_replaces_its_own_broken_connection(
     hub: Hub, kits: dict[str, Kit]
 ) -> None:
@@ -361,6 +383,30 @@ def test_a_long_list_of_revoked_certificates_arrives_also_together_with_the_welc
         with joined(Echo(), kits["shop"]) as line:
             until(lambda: revocation.numbers(kits["shop"]) == [1])
             assert line.connections == 1
+    finally:
+        for name in ("active", "shop"):
+            kits[name].revoked.unlink(missing_ok=True)
+
+
+def test_a_list_of_revoked_certificates_that_comes_while_another_is_handed_out_is_not_lost(
+    made: Path, hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = AuthorityFolder.open(made / "authority").authority
+    lists = [authority.revoke([10**30], n).public_bytes(Encoding.PEM) for n in (1, 2)]
+    read = registration.revoked_frame
+
+    def slow(kit: Kit) -> Frame | None:
+        frame = read(kit)
+        if frame is not None and lists[1:]:
+            take(kit, lists.pop(), "a test")  # it is installed before this one is sent
+        return frame
+
+    monkeypatch.setattr(hub_module, "revoked_frame", slow)
+    try:
+        with joined(Echo(), kits["shop"]):
+            until(lambda: "shop" in hub.present())
+            take(kits["active"], lists[0], "a test")
+            until(lambda: revocation.numbers(kits["shop"]) == [2])
     finally:
         for name in ("active", "shop"):
             kits[name].revoked.unlink(missing_ok=True)
