@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ EXPORTS = "exports.json"
 OWNER_ONLY = 0o600
 #: The file in a kit's state whose lock is held by the process that keeps the party running.
 LOCK = "lock"
+#: Seconds for which somebody who only looks whether a file is locked may hold its lock.
+LOOKING = 0.05
 
 
 @contextlib.contextmanager
@@ -96,11 +99,16 @@ def locked(path: Path, taken: Callable[[str], str]) -> Iterator[None]:
         # Not truncated: it holds the number of the process that has the lock.
         handle = os.open(path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
-            raise RunError(taken(holder), code="in-use") from error
+        deadline = time.monotonic() + LOOKING
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > deadline:
+                    holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip()
+                    raise RunError(taken(holder), code="in-use") from error
+            time.sleep(LOOKING / 20)
         with writing(path):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)

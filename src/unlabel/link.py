@@ -27,7 +27,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import (
-    Client,
     Connection,
     Listener,
     answer_challenge,
@@ -157,7 +156,8 @@ class Door:
         self._listener = listen(folder, name)
         self._entered: queue.SimpleQueue[Connection[bytes, bytes]] = queue.SimpleQueue()
         self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="door", daemon=True).start()
+        self._watching = threading.Thread(target=self._watch, name="door", daemon=True)
+        self._watching.start()
 
     def accept(self, seconds: float) -> Connection[bytes, bytes] | None:
         """Return the connection of whoever calls within so many seconds and has the key."""
@@ -168,14 +168,14 @@ class Door:
     def close(self) -> None:
         """Let nobody in any more."""
         self._closed.set()
+        self._watching.join()  # which looks at the listener
         close(self._listener)
 
     def _watch(self) -> None:
         while not self._closed.is_set():
-            with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-                caller = waiting_caller(self._listener, LOOK)
-                if caller is not None:
-                    threading.Thread(target=self._admit, args=(caller,), daemon=True).start()
+            caller = waiting_caller(self._listener, LOOK)
+            if caller is not None:
+                threading.Thread(target=self._admit, args=(caller,), daemon=True).start()
 
     def _admit(self, caller: Connection[bytes, bytes]) -> None:
         connection = admit(self._listener, caller)
@@ -223,9 +223,12 @@ def call(folder: Path, name: str, seconds: float = 0.0) -> Connection[bytes, byt
     """
     try:
         key = (folder / KEY).read_bytes()
-        called = Client(str(folder / f"{name}.sock"), family="AF_UNIX")
+        called: Connection[bytes, bytes] = Connection(socket.socket(socket.AF_UNIX).detach())
         try:
             set_patience(called, seconds)
+            # Only now: where many wait to be let in, this does too.
+            with socket.socket(fileno=os.dup(called.fileno())) as end:
+                end.connect(str(folder / f"{name}.sock"))
             answer_challenge(called, key)
             deliver_challenge(called, key)
         except BaseException:

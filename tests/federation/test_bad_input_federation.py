@@ -18,7 +18,11 @@ from cli.command_line import contents, in_shell, unlabel
 from small_parties import provisioned
 
 from unlabel.data import ACTIVE
+from unlabel.files import write_atomically
+from unlabel.party.budget import BUDGET
+from unlabel.remote.kit import Kit
 from unlabel.remote.local_cluster import LocalCluster, free_port
+from unlabel.remote.party_home import open_party
 
 # The engine's own code warns of its future; that is not for us to mend.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -56,6 +60,18 @@ def in_two_cases(rows: pd.DataFrame) -> None:
 
 def blank(rows: pd.DataFrame) -> None:
     rows.loc[5, "id"] = " "
+
+
+def test_a_budget_of_a_day_ahead_of_the_clock_is_warned_of_at_the_start(
+    made: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(made / "kits" / "shop", tmp_path / "shop"))
+    with (folder / "party.yaml").open("a") as settings:
+        settings.write("\npolicy: {max_rows_a_day: 300}\n")
+    kit = Kit.open(folder)
+    write_atomically(kit.home / BUDGET, b'{"day": "2999-01-01", "rows": 300}')
+    (warning,) = open_party(kit, made / "shop.csv").notes
+    assert "2999-01-01" in warning
 
 
 @pytest.mark.parametrize("party", [ACTIVE, "shop"])

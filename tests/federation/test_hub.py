@@ -22,10 +22,11 @@ from federation.met_parties import Echo, hub_of, joined, line_of
 from small_parties import make_kits
 
 from unlabel.errors import PartyLost, WireError
-from unlabel.link import ACTIVE_SOCKET
+from unlabel.link import ACTIVE_SOCKET, listen
+from unlabel.remote import frames, hub_client, party_line, registration, revocation
 from unlabel.remote import hub as hub_module
-from unlabel.remote import party_line, registration, revocation
 from unlabel.remote.authority_folder import AuthorityFolder
+from unlabel.remote.client import Away
 from unlabel.remote.frames import GREETING, Frame, Kind, Line, Sealed
 from unlabel.remote.hub import Hub
 from unlabel.remote.hub_client import HubClient
@@ -107,6 +108,21 @@ def plain(hub: Hub) -> socket.socket:
     return socket.create_connection(("localhost", hub.kit.port), timeout=5)
 
 
+def test_a_hub_that_hangs_is_away_after_some_seconds(
+    kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that waited for it would hold the kit."""
+    monkeypatch.setattr(hub_client, "SOON", 0.2)
+    with contextlib.closing(listen(kits["active"].links, ACTIVE_SOCKET)) as hangs:  # lets nobody in
+        giving_up = threading.Timer(3, hangs.close)
+        giving_up.start()
+        with pytest.raises(Away):
+            HubClient(kits["active"]).presence()
+        assert giving_up.is_alive()
+        giving_up.cancel()
+        giving_up.join()
+
+
 def test_requests_go_to_every_party_and_answers_come_back(
     client: HubClient, kits: dict[str, Kit]
 ) -> None:
@@ -184,6 +200,28 @@ def test_a_second_process_of_a_party_is_refused_and_told_of_at_both_ends(
     assert any("ALARM" in words and "shop" in words for words in said)
     assert (first.steps, second.steps) == ([7], [])
     assert hub.alarm
+
+
+def test_a_party_that_registers_hears_its_welcome_before_any_alarm(
+    hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take anything else for a hub that is none, and come again."""
+    refused = threading.Event()
+
+    def slow() -> Frame:
+        refused.wait(10)
+        return registration.welcome()
+
+    monkeypatch.setattr(hub_module, "welcome", slow)
+    first = line_of(kits["shop"], instance="first")
+    until(lambda: "shop" in hub.members)
+    second = line_of(kits["shop"], instance="second")
+    assert second.receive().kind is Kind.REFUSED
+    refused.set()
+    assert first.receive().kind is Kind.WELCOME
+    assert hub.alarm
+    for line in (first, second):
+        line.close()
 
 
 def test_the_same_process_replaces_its_own_broken_connection(
@@ -350,6 +388,30 @@ def test_a_long_list_of_revoked_certificates_arrives_also_together_with_the_welc
             kits[name].revoked.unlink(missing_ok=True)
 
 
+def test_a_list_of_revoked_certificates_that_comes_while_another_is_handed_out_is_not_lost(
+    made: Path, hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = AuthorityFolder.open(made / "authority").authority
+    lists = [authority.revoke([10**30], n).public_bytes(Encoding.PEM) for n in (1, 2)]
+    read = registration.revoked_frame
+
+    def slow(kit: Kit) -> Frame | None:
+        frame = read(kit)
+        if frame is not None and lists[1:]:
+            take(kit, lists.pop(), "a test")  # it is installed before this one is sent
+        return frame
+
+    monkeypatch.setattr(hub_module, "revoked_frame", slow)
+    try:
+        with joined(Echo(), kits["shop"]):
+            until(lambda: "shop" in hub.present())
+            take(kits["active"], lists[0], "a test")
+            until(lambda: revocation.numbers(kits["shop"]) == [2])
+    finally:
+        for name in ("active", "shop"):
+            kits[name].revoked.unlink(missing_ok=True)
+
+
 def test_a_party_that_says_nothing_any_more_is_parted_with(
     hub: Hub, kits: dict[str, Kit], said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -358,6 +420,28 @@ def test_a_party_that_says_nothing_any_more_is_parted_with(
     assert line.receive().kind is Kind.WELCOME
     until(lambda: any("nothing was heard" in words for words in said))
     assert hub.members == {}
+    line.close()
+
+
+def test_a_party_that_says_something_while_much_is_sent_to_it_is_not_parted_with(
+    hub: Hub, kits: dict[str, Kit], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to a question that went out just before, say."""
+    monkeypatch.setattr(frames, "STUCK", 0.2)
+    line = line_of(kits["shop"])
+    assert line.receive().kind is Kind.WELCOME
+    line.sealed.most = 2**25
+    until(lambda: "shop" in hub.present())
+    member = hub.members["shop"]
+    epoch, _, _ = hub.begin()
+    sending = threading.Thread(target=hub.ask, args=(member, epoch, 1, bytes(2**25), 30.0))
+    sending.start()
+    until(member.line._sending.locked)
+    line.send(Frame(Kind.PONG))
+    time.sleep(0.5)  # longer than anybody waits for somebody else's send
+    assert line.receive().kind is Kind.REQUEST
+    sending.join()
+    assert member.lost == ""
     line.close()
 
 

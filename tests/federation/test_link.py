@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import socket
 import stat
 import tempfile
@@ -25,7 +26,9 @@ from small_parties import make_kits
 from unlabel.errors import PartyLost, RunError, WireError
 from unlabel.link import KEY, LINKS, Door, call, join, links_folder, make_key, pack, unpack
 from unlabel.remote import bridge
+from unlabel.remote import engine as engine_module
 from unlabel.remote.bridge import SERVER, ActiveBridge, PassiveBridge
+from unlabel.remote.engine import Engine
 from unlabel.remote.kit import Kit
 from unlabel.remote.party_server import PartyServer
 from unlabel.wire import Describe, Description, encode
@@ -154,6 +157,7 @@ def test_who_answers_the_challenge_wrongly_is_not_let_in(links: Path) -> None:
         with contextlib.suppress(EOFError, OSError):
             assert caller.recv_bytes() == b"#FAILURE#"
     door.close()
+    assert not [each.name for each in threading.enumerate() if each.name == "door"]
 
 
 def test_a_process_with_the_key_but_no_certificate_is_not_answered(
@@ -199,6 +203,36 @@ def test_the_newest_connection_wins(server: PartyServer, links: Path, hub: Kit) 
     assert (asked(server), server.responder.jobs) == ([1, 2, 4], 2)
     old.close()
     new.close()
+
+
+def test_a_party_s_loop_comes_round_while_it_answers_and_another_job_comes(
+    kits: Path, links: Path, hub: Kit
+) -> None:
+    """Else it would count as hung, and be started anew."""
+    begun, ended, turned = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(Echo):
+        def serve(self, data: bytes) -> bytes:
+            begun.set()
+            ended.wait(10)
+            return super().serve(data)
+
+    server = PartyServer(Slow(), Kit.open(kits / NAME), links)
+    serving = threading.Thread(target=server.serve, args=(turned.set,))
+    serving.start()
+    with contextlib.closing(call(links, NAME)) as first:
+        holder = Holder(hub, over(first))
+        first.send_bytes(holder.sealed_request(1))
+        assert begun.wait(5)
+        with contextlib.closing(call(links, NAME)) as second:
+            time.sleep(0.4)  # until the loop has it
+            turned.clear()
+            comes_round = turned.wait(1)
+            ended.set()
+            Holder(hub, over(second)).ask(2)
+    server.close()
+    serving.join()
+    assert (comes_round, asked(server)) == (True, [1, 2])
 
 
 def test_the_active_party_is_answered(
@@ -276,6 +310,22 @@ def test_a_job_ends_with_the_process_it_began_with(
 def test_a_party_that_does_not_run_is_said_to(links: Path, caller: Callable[[str], None]) -> None:
     with pytest.raises(WireError, match="not running"):
         PassiveBridge().serve(b"a")
+
+
+def test_an_engine_that_cannot_be_started_again_is_given_up_after_some_tries(
+    kits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "WAITS", (0.01,))
+    monkeypatch.setattr(engine_module, "TRIES", 3)
+    told: list[str] = []
+    engine = Engine(Kit.open(shutil.copytree(kits / NAME, tmp_path / NAME)), told.append)
+    monkeypatch.setattr(engine, "_module", lambda: ["json.nothing"])  # which ends at once
+    engine.kit.engine.mkdir(parents=True)
+    engine._spawn()
+    engine.kit.engine.rmdir()
+    engine._watch()
+    assert engine.failed in told
+    assert sum("cannot be started" in words for words in told) == 3
 
 
 class Proxy:

@@ -52,6 +52,31 @@ def test_a_day_has_its_limit_and_the_next_one_begins_anew(tmp_path: Path, what: 
     budget.spend(what, limit)
 
 
+def test_a_day_ahead_of_the_clock_is_named_and_no_day_promised(tmp_path: Path) -> None:
+    clock = Clock()
+    clock.day = "2036-01-01"
+    Budget(LIMITS, tmp_path, clock).spend("rows", 300)
+    clock.day = "2026-11-18"  # set right
+    budget = Budget(LIMITS, tmp_path, clock)
+    with pytest.raises(
+        PartyRefused, match=r"2036-01-01, which lies ahead .* budget\.json"
+    ) as caught:
+        budget.spend("rows", 1)
+    assert "00:00" not in str(caught.value)
+    assert "2036-01-01" in budget.ahead()
+    (tmp_path / BUDGET).unlink()
+    budget = Budget(LIMITS, tmp_path, clock)
+    budget.spend("rows", 300)
+    assert budget.ahead() == ""
+
+
+def test_more_than_a_day_has_room_for_is_refused_without_a_promise(tmp_path: Path) -> None:
+    with pytest.raises(PartyRefused, match="301 were asked for at once") as caught:
+        Budget(LIMITS, tmp_path, Clock()).spend("rows", 301)
+    assert caught.value.code == "budget"
+    assert "00:00" not in str(caught.value)
+
+
 def test_a_party_that_is_killed_has_no_more_left_than_before(tmp_path: Path) -> None:
     clock, served = Clock(), 0
     for _ in range(10_000):  # killed after every request

@@ -32,6 +32,7 @@ from unlabel.wire import (
     Gradients,
     Prepare,
     Purge,
+    Refused,
     Restore,
     RetainVersions,
     Rollback,
@@ -471,6 +472,16 @@ def test_while_one_request_is_staged_no_other_is_taken_up(tmp_path: Path) -> Non
         assert refusal(party.handle(message)) == "request-open"
     assert same(before, state(party))
     assert files(tmp_path) == on_disk
+
+
+def test_a_refusal_quotes_forty_characters_of_a_request_s_name(tmp_path: Path) -> None:
+    """The label holder chooses it, and a refusal goes into the party's log."""
+    party, name = make_party(tmp_path), "x" * 64
+    done(party.handle(replace(BEGIN_REQUEST, request=name)))
+    assert isinstance(party.handle(Stage(0, name, 1, NOTE)), Saved)
+    refused = party.handle(BEGIN_REQUEST)
+    assert isinstance(refused, Refused)
+    assert f"request {name[:40]} is staged" in refused.reason
 
 
 def test_a_request_staged_again_replaces_what_it_had_staged(tmp_path: Path) -> None:

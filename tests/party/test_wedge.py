@@ -92,3 +92,15 @@ def test_what_was_staged_far_ahead_goes_too_and_nothing_committed_does(tmp_path:
     with pytest.raises(RunError, match="Request 9f was committed as version 2"):
         drop_newer(tmp_path, 1)
     assert kept_in(tmp_path) == Kept((0, 1, 2), ())
+
+
+def test_a_repair_keeps_the_request_that_waits_for_its_end(tmp_path: Path) -> None:
+    """The label holder may have decided on it."""
+    party = tiny_party(tmp_path)
+    for version in (0, 1):
+        saved(party, version)
+    digest = staged(party, 2)
+    store = party.required_store()
+    store.save(2**62, party.bottom.state(), store.facts(1))
+    assert drop_newer(tmp_path, 1) == Kept((2**62,), ())
+    done(party.handle(Commit(0, "9f", 2, digest)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import shutil
 import tarfile
 import threading
@@ -16,14 +17,16 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from coded import coded
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from unlabel.desk.place import Place
 from unlabel.errors import RunError
-from unlabel.files import write_atomically
+from unlabel.files import LOCK, write_atomically
 from unlabel.remote import sealing
 from unlabel.remote.authority_folder import AuthorityFolder
 from unlabel.remote.backup import INDEX, back_up
 from unlabel.remote.kit import Kit
 from unlabel.remote.restore import restore
 from unlabel.remote.revocation import numbers, take
+from unlabel.remote.turns import COMMAND, PREDICTING
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -39,7 +42,7 @@ def quick_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 def shop(kits: Path) -> Kit:
     """A kit whose party has kept a version, unencrypted secrets and logs."""
     kit = Kit.open(kits / "shop")
-    with kit.lock(), kit.lock("command"):
+    with kit.lock(), kit.lock(COMMAND), kit.lock(PREDICTING):
         kit.seed()
     write_atomically(kit.home / "versions" / "000003.json", b"{}")
     write_atomically(kit.home / "versions" / "000003.safetensors", bytes(3_000_000))
@@ -54,7 +57,7 @@ def contents(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file()
         and path.suffix != ".log"
-        and path.name not in ("transcript.jsonl", "lock", "command")
+        and path.name not in ("transcript.jsonl", LOCK, COMMAND, PREDICTING)
     }
 
 
@@ -74,6 +77,19 @@ def test_a_kit_comes_back_as_it_was(shop: Kit, tmp_path: Path, passphrase: str |
     key = shop.key.read_bytes()
     assert (key in file.read_bytes()) == (passphrase is None)
     assert not list(tmp_path.glob(".*"))
+
+
+def test_nothing_is_written_beside_a_folder_that_is_there(shop: Kit, tmp_path: Path) -> None:
+    """A kit, or an empty folder, that is a mount of its own: what lies beside it may be closed."""
+    expected, empty = contents(shop.folder), tmp_path / "volumes" / "kit"
+    empty.mkdir(parents=True)
+    back_up(shop, tmp_path / "shop.tar")
+    for folder in (shop.folder, empty):
+        os.utime(folder.parent, (0, 0))
+        restore(tmp_path / "shop.tar", folder, older=False)
+        assert folder.parent.stat().st_mtime == 0
+        assert contents(folder) == expected
+        assert Kit.open(folder).seed() == shop.seed()
 
 
 @pytest.mark.parametrize("passphrase", [None, PASSPHRASE])
@@ -175,6 +191,17 @@ def test_a_version_of_training_is_not_taken_back_unasked(shop: Kit, tmp_path: Pa
         restore(tmp_path / "shop.tar", shop.folder, older=False)
     restore(tmp_path / "shop.tar", shop.folder, older=True)
     assert not (shop.home / "versions" / "000004.json").exists()
+
+
+@pytest.mark.parametrize("who", [LOCK, COMMAND, PREDICTING, "desk"])
+def test_a_kit_that_anything_works_on_is_not_restored(kits: Path, tmp_path: Path, who: str) -> None:
+    kit = Kit.open(kits / "active")
+    back_up(kit, tmp_path / "active.tar")
+    kit.prepare()
+    held = Place.of(None, kit.folder).held() if who == "desk" else kit.lock(who)
+    with held, pytest.raises(RunError, check=coded("in-use")):
+        restore(tmp_path / "active.tar", kit.folder, older=True)
+    restore(tmp_path / "active.tar", kit.folder, older=True)
 
 
 def test_what_is_sealed_cannot_be_cut_off_between_two_pieces() -> None:

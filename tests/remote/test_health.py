@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 import urllib.request
@@ -17,8 +19,9 @@ import pytest
 from cli.command_line import unlabel
 from remote.operated_party import Child, operate
 
+from unlabel.cli import party
 from unlabel.errors import UsageError, WireError
-from unlabel.link import call, links_folder
+from unlabel.link import call, links_folder, listen
 from unlabel.remote import metrics
 from unlabel.remote.control import CALLERS, CONTROL, LONGEST, Control, ask
 from unlabel.remote.health import STATUSES, Contact
@@ -26,6 +29,7 @@ from unlabel.remote.kit import Kit
 from unlabel.remote.local_cluster import await_serving, free_port
 from unlabel.remote.metrics import Address
 from unlabel.remote.operated import Operated
+from unlabel.remote.request_stats import Count, RequestStats
 
 
 class Party:
@@ -140,6 +144,16 @@ def test_callers_who_say_nothing_hold_nobody_up(links: Path) -> None:
         assert ask(links, "facts", 5) == {"rows": 7}
 
 
+def test_a_process_that_hangs_is_given_up_in_time_however_often_it_was_asked(links: Path) -> None:
+    """What is given up stays in the queue of those who want to be let in, until that is full."""
+    with contextlib.closing(listen(links, CONTROL)):  # and lets nobody in
+        for _ in range(12):
+            began = time.monotonic()
+            with pytest.raises(WireError):
+                ask(links, "facts", 0.05)
+            assert time.monotonic() - began < 2
+
+
 def test_odd_requests_are_answered_and_the_socket_lives_on(links: Path) -> None:
     def fail() -> dict[str, Any]:
         raise KeyError("a disk that is gone")
@@ -159,6 +173,29 @@ def test_odd_requests_are_answered_and_the_socket_lives_on(links: Path) -> None:
     assert not [each.name for each in threading.enumerate() if each.name == CONTROL]
     with pytest.raises(WireError):
         ask(links, "facts", 1)
+
+
+# --- what is shown -----------------------------------------------------------------------------
+
+
+def test_what_is_shown_without_a_terminal_can_grow_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(party, "EVERY", 0.0)
+    stats, interval = RequestStats(), sys.getswitchinterval()
+    kinds = [str(number) for number in range(30_000)]
+    asked = threading.Thread(
+        target=lambda: [stats.counts.setdefault(kind, Count()) for kind in kinds]
+    )
+    sys.setswitchinterval(1e-6)
+    try:
+        asked.start()
+        lines = party._Lines(stats)
+        while asked.is_alive():
+            lines.refresh()
+    finally:
+        sys.setswitchinterval(interval)
+        asked.join()
 
 
 # --- metrics -----------------------------------------------------------------------------------

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import logging
+import os
 from pathlib import Path
 
 import pytest
 from cli.command_line import unlabel
 
+from unlabel.cli.noting import operator
 from unlabel.remote import json_log
 from unlabel.remote.json_log import FIELDS, logging_to
 from unlabel.remote.kit import Kit
@@ -76,11 +77,11 @@ def test_another_format_is_refused(kits: Path) -> None:
     assert "text" in unlabel("party", "start", kits / "shop", "--log-format", "xml").sentence
 
 
-def commands(kit: Path) -> list[dict[str, object]]:
+def commands(kit: Path, who: str = "") -> list[dict[str, object]]:
     """Return what the log of commands says of each, without its times."""
     lines = (kit / "state" / "logs" / "commands.log").read_text().splitlines()
     found = [json.loads(line) for line in lines]
-    assert {each.pop("who") for each in found} == {getpass.getuser()}
+    assert {each.pop("who") for each in found} == {who or operator()}
     return [{n: each[n] for n in ("event", "command", "code") if n in each} for each in found]
 
 
@@ -102,6 +103,19 @@ def test_every_command_leaves_who_what_when_and_how_it_ended(kits: Path, tmp_pat
         {**ended, "command": f"{first} {second}"}
         for first, second in (("federation", "accept"), ("party", "backup"), ("party", "restore"))
     ]
+
+
+def test_a_user_without_a_name_is_noted_by_its_number(
+    kits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may run under any number."""
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    Kit.read(kits / "shop").prepare()
+    assert unlabel("party", "backup", kits / "shop", tmp_path / "shop.tar").code == 0
+    line = {"event": "ended", "command": "party backup", "code": "done"}
+    assert commands(kits / "shop", "54321") == [line]
 
 
 def test_where_nothing_was_started_no_state_is_made_for_a_line(kits: Path) -> None:

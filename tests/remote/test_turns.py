@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import threading
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from unlabel.errors import RunError
 from unlabel.remote.kit import Kit
 from unlabel.remote.serving_note import serving
-from unlabel.remote.turns import COMMAND, PREDICTING, command_turn, is_wanted
+from unlabel.remote.turns import COMMAND, PREDICTING, WANTED, command_turn, is_wanted
 
 
 def test_a_command_gets_its_turn_also_once_the_party_was_started_anew(kits: Path) -> None:
@@ -39,3 +40,17 @@ def test_a_command_does_not_wait_for_another_command(kits: Path) -> None:
     with kit.lock(COMMAND), pytest.raises(RunError) as refused, command_turn(kit, waits=True):
         pass
     assert refused.value.code == "in-use"
+
+
+def test_who_looks_whether_a_command_waits_keeps_none_from_waiting(kits: Path) -> None:
+    """A process that serves predictions looks at every question."""
+    kit = Kit.read(kits / "active")
+    with kit.lock(WANTED):
+        pass
+    with open(kit.state / WANTED) as look:
+        fcntl.flock(look, fcntl.LOCK_SH)  # as `is_locked` has it for a moment
+        ending = threading.Timer(0.02, fcntl.flock, (look, fcntl.LOCK_UN))
+        ending.start()
+        with kit.lock(WANTED):
+            assert is_wanted(kit)
+        ending.join()

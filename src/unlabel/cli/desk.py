@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unlabel.cli.noting import operator
 from unlabel.cli.output import Json, print_json, print_result, print_table, say
 from unlabel.cli.serve import Certificate, Host, Key, Port, Quiet, log_requests
 from unlabel.cli.target import Kit, Run
@@ -201,6 +202,4 @@ def _password(file: Path | None) -> str:
 
 def _operator() -> str:
     """Return what the trail calls whoever gives commands at a terminal."""
-    import getpass
-
-    return f"terminal: {getpass.getuser()}"
+    return f"terminal: {operator()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import getpass
 import itertools
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,14 @@ from unlabel.events import note
 OPTION = "--federation"
 
 
+def operator() -> str:
+    """Return the account of whoever gives a command: its name, or its number where it has none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # as in a container that runs under a number
+        return str(os.getuid())
+
+
 @contextlib.contextmanager
 def noted(kit: Path | None) -> Iterator[None]:
     """Note that a command began at a kit, and how it ended, also where it could not begin."""
@@ -24,7 +33,7 @@ def noted(kit: Path | None) -> Iterator[None]:
         return
     from unlabel.remote.noting import noted_as
 
-    with noted_as(kit, getpass.getuser(), _command(), code_of=_code_of):
+    with noted_as(kit, operator(), _command(), code_of=_code_of):
         yield
 
 
@@ -37,7 +46,7 @@ def note_done(kit: Path) -> None:
     from unlabel.remote.noting import DONE, log_of
 
     with log_of(kit):
-        note("ended", getpass.getuser(), command=_command(), code=DONE, seconds=0.0)
+        note("ended", operator(), command=_command(), code=DONE, seconds=0.0)
 
 
 def named_kit() -> Path | None:

@@ -204,7 +204,7 @@ class _Lines:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY
-        counts = self._stats.counts
+        counts = dict(self._stats.counts)  # which the party's own thread adds to
         times = {kind: count.times for kind, count in counts.items()}
         new = {kind: number - self._printed.get(kind, 0) for kind, number in times.items()}
         if any(new.values()):

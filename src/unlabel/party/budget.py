@@ -67,15 +67,27 @@ class Budget:
         if self._clock() > self.served.day:
             self.served, self._noted = Served(self._clock()), Served()
         total = getattr(self.served, what) + count
+        serves = f"it serves {limit} {what} a day (`max_{what}_a_day`)"
+        if count > limit:
+            raise PartyRefused(f"{serves}, and {count} were asked for at once.", "budget")
         if total > limit:
             raise PartyRefused(
-                f"it serves {limit} {what} a day (`max_{what}_a_day`), {limit - total + count} are "
-                f"left and {count} were asked for; it serves again from 00:00 UTC.",
+                f"{serves}, {limit - total + count} are left and {count} were asked for; "
+                f"{self.ahead() or 'it serves again from 00:00 UTC'}.",
                 "budget",
             )
         if (self.served.day, total) > (self._noted.day, getattr(self._noted, what)):
             self._note(what, min(limit, total + limit // PIECES))
         setattr(self.served, what, total)
+
+    def ahead(self) -> str:
+        """Say so where the day that is counted lies ahead of the clock; else return nothing."""
+        if not any(self._limits.values()) or self.served.day <= self._clock():
+            return ""
+        return (
+            f"the day that it counts is {self.served.day}, which lies ahead of its clock: its "
+            f"operator sets the clock right, or stops it and removes {BUDGET}"
+        )
 
     def _note(self, what: str, total: int) -> None:
         """Write what may be served before the file is written again."""

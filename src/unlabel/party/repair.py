@@ -39,6 +39,7 @@ def drop_newer(home: Path, newest: int) -> Kept:
     newest  the version that the label holder is on, which must be here
 
     A version that the ledger calls committed stays: to drop it would bring back what was forgotten.
+    So does what is staged to follow `newest`, for the label holder may have decided to keep it.
     """
     store, kept = _store(home), kept_in(home)
     if newest not in kept.versions:
@@ -55,8 +56,9 @@ def drop_newer(home: Path, newest: int) -> Kept:
                 f"label holder run `unlabel recover`, or put this folder back from a backup."
             )
     dropped = Kept(
-        tuple(v for v in kept.versions if v > newest), tuple(v for v in kept.staged if v > newest)
+        tuple(v for v in kept.versions if v > newest),
+        tuple(v for v in kept.staged if v > newest + 1),
     )
-    for each in (store, store.staged):
-        each.retain(tuple(v for v in each.versions() if v <= newest))
+    for each, most in ((store, newest), (store.staged, newest + 1)):
+        each.retain(tuple(v for v in each.versions() if v <= most))
     return dropped

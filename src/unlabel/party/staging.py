@@ -179,7 +179,9 @@ def staged_request(party: PassiveParty) -> str:
 def _expect_staged(party: PassiveParty, request: str) -> None:
     """Refuse where another request than this one waits for its end."""
     staged = staged_request(party)
-    require(staged in ("", request), f"request {staged} is staged; {END_FIRST}", "request-open")
+    require(
+        staged in ("", request), f"request {staged[:40]} is staged; {END_FIRST}", "request-open"
+    )
 
 
 def _read_note(text: str) -> dict[str, object]:

@@ -174,8 +174,11 @@ class Engine:
             end(list(self.processes()))
             if self._stopping.wait(WAITS[min(deaths, len(WAITS)) - 1]):
                 return
-            self._spawn()
-            self.restarts += 1
+            try:
+                self._spawn()
+                self.restarts += 1
+            except (OSError, RunError) as error:  # the one that ended is met again: one more try
+                self.notify(str(error))
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int:
         """Wait until the engine ends, removing what past jobs left now and then."""

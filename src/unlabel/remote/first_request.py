@@ -100,11 +100,12 @@ def read_request(path: Path) -> FirstRequest:
 def put_together(folder: Path, handed: Path) -> Kit:
     """Put a kit without private keys into the folder of the keys that it was made for.
 
-    It is tried beside the folder first, so that a wrong one changes nothing.
+    It is tried within the folder first, which may be a file system of its own, so that a wrong one
+    changes nothing.
 
     handed  the kit, as a folder or in one file
     """
-    with writing(folder), tempfile.TemporaryDirectory(dir=folder.parent) as place:
+    with writing(folder), tempfile.TemporaryDirectory(dir=folder) as place:
         draft = Path(place) / "kit"
         _unpack(handed, draft)
         keys = [path for path in draft.rglob("*.key") if path.is_file()]

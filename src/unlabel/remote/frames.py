@@ -225,8 +225,15 @@ class Line:
             self._sending.release()
 
     def _flush(self) -> None:
-        with self._turn():
-            self._flush_now()
+        """Send what TLS itself has to say; while another thread sends, it goes with the next frame.
+
+        Who takes what comes in must not wait for a long send that moves on.
+        """
+        if self._sending.acquire(blocking=False):
+            try:
+                self._flush_now()
+            finally:
+                self._sending.release()
 
     def _flush_now(self) -> None:
         data = memoryview(self.sealed.drain())

@@ -239,7 +239,8 @@ class Hub:
             )
             self.notify(self.alarm)
             with contextlib.suppress(OSError):
-                first.line.send(stating(Kind.ALARM, address=second.address))
+                if first.welcome:
+                    first.line.send(stating(Kind.ALARM, address=second.address))
         log.warning("refused a second process of %s from %s", name, second.address)
         self._refuse(second.line, f"another process of '{name}' is connected, from {first.address}")
 
@@ -278,7 +279,8 @@ class Hub:
 
     def _hand_revoked(self, member: Member) -> None:
         """Hand a party the lists of revoked certificates, where they are others than it has."""
-        frame, numbers = revoked_frame(self.kit), revocation.numbers(self.kit)
+        # A list that comes between the two is handed out at the next look.
+        numbers, frame = revocation.numbers(self.kit), revoked_frame(self.kit)
         if frame is not None and member.lists != numbers:
             member.line.send(frame)
         member.lists = numbers

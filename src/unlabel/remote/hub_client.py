@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from unlabel.errors import WireError
-from unlabel.link import ACTIVE_SOCKET, call, close, pack, unpack
+from unlabel.link import ACTIVE_SOCKET, call, close, pack, set_patience, unpack
 from unlabel.remote.client import Away, PartyClient
 
 #: Seconds in which the hub answers for itself.
@@ -53,7 +53,8 @@ class HubClient(PartyClient):
         """Return what the hub answers, or raise `Away`."""
         try:
             if self._command is None:
-                self._command = call(self.kit.links, ACTIVE_SOCKET)
+                self._command = call(self.kit.links, ACTIVE_SOCKET, SOON)
+                set_patience(self._command, 0.0)  # parties may take longer than the hub itself
             self._command.send_bytes(pack({}, **question))
             if not self._command.poll(SOON):
                 raise EOFError("it does not answer")

@@ -29,7 +29,7 @@ class PartyHome:
 
     people  the ids of its table, and which of them all parties share
     stats   what it was asked so far
-    notes   what its operator should know of how its table was read
+    notes   what its operator should know: of how its table was read, and of its budget of a day
     """
 
     party: PassiveParty
@@ -69,7 +69,9 @@ def open_party(kit: Kit, table: Path) -> PartyHome:
         )
     keep_unsettled(rows.encoding, kit.home)
     kit.use_signing_key()
-    return PartyHome(party, people, stats, tuple(rows.notes()))
+    ahead = party.budget.ahead()
+    notes = (*rows.notes(), *([f"WARNING: Party {kit.name}: {ahead}."] if ahead else []))
+    return PartyHome(party, people, stats, notes)
 
 
 def settled_encoding(home: Path) -> Encoding | None:

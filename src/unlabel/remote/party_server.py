@@ -45,6 +45,8 @@ class PartyServer:
         self._door = Door(links or kit.links, kit.name)
         self._closing = threading.Event()
         self._one_at_a_time = threading.Lock()
+        # Of `_current` alone: the loop does not wait for an answer under way.
+        self._changing = threading.Lock()
         self._current: Connection[bytes, bytes] | None = None
         self._checked = 0.0
 
@@ -53,7 +55,7 @@ class PartyServer:
         while not self._closing.is_set():
             connection = self._door.accept(LOOK)
             if connection is not None:
-                with self._one_at_a_time:
+                with self._changing:
                     hang_up(self._current)
                     self._current = connection
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
@@ -62,7 +64,7 @@ class PartyServer:
     def close(self) -> None:
         """Stop serving; an answer under way is finished first."""
         self._closing.set()
-        with self._one_at_a_time:
+        with self._one_at_a_time, self._changing:
             hang_up(self._current)
             self._current = None
         close(self._door)
@@ -80,7 +82,8 @@ class PartyServer:
                     frames = sealed.feed(data)
                     if sealed.is_open and not is_greeted:
                         expect_server(self.kit, sealed.certificate)
-                        sealed.seal(self.responder.hello())
+                        with self._one_at_a_time:  # an answer to the job before is finished first
+                            sealed.seal(self.responder.hello())
                         is_greeted, sealed.most = True, server.largest
                     for frame in frames:
                         if not self._take(connection, sealed, frame):
@@ -91,7 +94,7 @@ class PartyServer:
 
     def _end(self, connection: Connection[bytes, bytes]) -> None:
         """Close a connection; nobody hangs up on its number then, which the next one may have."""
-        with self._one_at_a_time:
+        with self._changing:
             if self._current is connection:
                 self._current = None
             close(connection)

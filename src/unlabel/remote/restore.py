@@ -1,6 +1,7 @@
 """The way back from a backup: a kit's state, or where there is no kit, the whole of it.
 
-All of a backup is written beside the kit and checked before anything of the kit is touched.
+All of a backup is written aside and checked before anything of the kit is touched: within the
+kit's folder where there is one, which may be a file system of its own.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from typing import BinaryIO, cast
 
 from unlabel.config.loader import parse_form
 from unlabel.errors import DataError, RunError
-from unlabel.files import OWNER_ONLY, sync_folder, writing
+from unlabel.files import LOCK, OWNER_ONLY, sync_folder, writing
 from unlabel.party.ledger import Ledger
 from unlabel.remote import revocation
 from unlabel.remote.backup import INDEX, SCHEMA, STATE, Index, newest_version
 from unlabel.remote.kit import Kit
+from unlabel.remote.kit_files import PARTY
 from unlabel.remote.sealing import MAGIC, OpeningReader
-from unlabel.remote.turns import COMMAND
+from unlabel.remote.turns import COMMAND, PREDICTING
 
+#: In a kit's state: what its desk holds for as long as it runs.
+DESK = "desk/desk.lock"
 #: Bytes that are copied at a time, and those of the longest index.
 BLOCK, LONGEST_INDEX = 2**20, 64 * 2**20
 
@@ -32,19 +36,23 @@ BLOCK, LONGEST_INDEX = 2**20, 64 * 2**20
 def restore(source: Path, folder: Path, passphrase: str | None = None, *, older: bool) -> Index:
     """Put a backup in place of a kit's state, or where there is no kit, the whole kit.
 
-    All of it is written beside the kit and checked first: a damaged file changes nothing.
+    All of it is written aside and checked first: a damaged file changes nothing.
 
     older  restore it although the kit remembers more than the backup does
     """
     folder = folder.resolve()
-    present = Kit.read(folder) if folder.exists() else None
+    is_new = not folder.exists()
+    is_empty = folder.is_dir() and not any(folder.iterdir())
+    present = None if is_new or is_empty else Kit.read(folder)
     with contextlib.ExitStack() as ending:
         if present is not None:  # nobody works on it meanwhile
-            ending.enter_context(present.lock())
-            ending.enter_context(present.lock(COMMAND))
+            desk = (DESK,) if (present.state / DESK).exists() else ()
+            for name in (LOCK, COMMAND, PREDICTING, *desk):
+                ending.enter_context(present.lock(name))
         with writing(folder):
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+            place = folder.parent if is_new else folder
+            place.mkdir(parents=True, exist_ok=True)
+            draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=place))
         ending.callback(shutil.rmtree, draft, ignore_errors=True)
         index = _unpack(source, draft, passphrase)
         if present is None:
@@ -52,8 +60,12 @@ def restore(source: Path, folder: Path, passphrase: str | None = None, *, older:
             if (restored.name, restored.digest) != (index.party, index.agreement):
                 raise _damaged(source)
             with writing(folder):
-                draft.replace(folder)
-                sync_folder(folder.parent)
+                if is_new:
+                    draft.replace(folder)
+                else:  # without party.yaml, which comes last, it is no kit
+                    for path in sorted(draft.iterdir(), key=lambda each: each.name == PARTY):
+                        path.replace(folder / path.name)
+                sync_folder(place)
             return index
         _expect_same(present, index, source)
         if not older:
