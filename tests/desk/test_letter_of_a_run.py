@@ -91,9 +91,9 @@ def test_a_request_that_nobody_audited_is_not_told_as_forgotten(tmp_path: Path) 
     run = Federation.open(folder)
     record = facts_of(run, request, count=0)
     letter = draft(record, "en").text
-    assert WORDS["not-audited"] in letter
+    assert WORDS["not-stated"] in letter
     assert WORDS["changed-open"] in letter
-    assert "tests" not in letter.replace(WORDS["not-audited"], "")
+    assert "tests" not in letter.replace(WORDS["not-stated"], "")
     for party in run.passives:
         assert party in letter, "who did not purge is named"
     run.purge()

@@ -352,6 +352,33 @@ def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
     assert page.has("write the letter and send it"), page.trouble
 
 
+def test_a_request_is_certified_with_its_own_audit_before_the_next_one_is_carried_out(
+    ada: Browser,
+) -> None:
+    ada.receive()
+    ada.receive(ids="P006")
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    for state, action in (("committed", "purge"), ("purged", "certify")):
+        page = ada.at(2)
+        assert page.has(f"request 1</a> is {state} and has to be purged and certified first")
+        refused = ada.post("/requests/2/start", choice="refit")
+        assert (refused.status, refused.state()) == (409, "planned")
+        ada.do(1, action, sure="on")
+    known = ada.desk.requests.get(1).fact("certificate")
+    assert (known["depth"], known["faults"]) == ("bottoms", [])
+    before = ada.client.get("/requests/1/certificate").content
+    assert ada.carry_out(2).state() == "audited"
+    page = ada.do(1, "certify")
+    assert (page.state(), page.trouble) == (
+        "certified",
+        "The certificate that was issued stays, since one made now states no depth.",
+    )
+    assert ada.desk.requests.get(1).fact("certificate") == known
+    assert ada.client.get("/requests/1/certificate").content == before
+    assert ada.get("/requests/1/letter").has("This follows from the way in which the models")
+
+
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:
     ada.receive()
     ada.at(1)

@@ -186,9 +186,11 @@ def _limits(facts: LetterFacts) -> list[str]:
     if body.depth == "none":
         limits.append("not-none")
     elif _is_made_exactly(body):
-        limits += [] if _is_exact(body) else ["not-attested"]
+        needed = set(body.replay.bases) - {ACTIVE} if body.replay is not None else set()
+        why = "not-stated" if needed <= body.bases.keys() else "not-attested"
+        limits += [] if _is_exact(body) else [why]
     elif body.depth is None:
-        limits.append("not-audited")
+        limits.append("not-stated")
     else:
         limits += [f"not-{_subject(facts)}-{body.depth}"] if body.depth != "bottoms" else []
         limits.append("tests-end")

@@ -74,8 +74,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "unchanged": "Because of your request nothing was changed in our models.",
         "not-none": "Our tests show that this information is still there, or that the models lost "
         "too much else. What you asked for was not achieved.",
-        "not-audited": "How far the models have forgotten this information was not tested, so we "
-        "state nothing about it.",
+        "not-stated": "The certificate does not say how far the models have forgotten this "
+        "information, so we state nothing about it.",
         "not-attested": "Not every partner has signed for its model, so we state nothing about how "
         "far the models have forgotten this information.",
         "not-certified": "There is no signed certificate of this yet, so we state nothing about "
@@ -173,8 +173,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "unchanged": "Wegen Ihres Antrags wurde an unseren Modellen nichts geändert.",
         "not-none": "Unsere Prüfungen zeigen, dass diese Angaben noch da sind oder dass die "
         "Modelle zu viel anderes verloren haben. Was Sie verlangt haben, wurde nicht erreicht.",
-        "not-audited": "Wie weit die Modelle diese Angaben vergessen haben, wurde nicht geprüft; "
-        "darüber sagen wir deshalb nichts.",
+        "not-stated": "Die Bescheinigung sagt nicht, wie weit die Modelle diese Angaben vergessen "
+        "haben; darüber sagen wir deshalb nichts.",
         "not-attested": "Nicht alle Partner haben für ihr Modell unterzeichnet; wie weit die "
         "Modelle diese Angaben vergessen haben, darüber sagen wir deshalb nichts.",
         "not-certified": "Eine unterzeichnete Bescheinigung gibt es noch nicht; wie weit die "

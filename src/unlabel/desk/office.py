@@ -20,7 +20,7 @@ from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
 from unlabel.desk.failures import WrongState, wrong_state
 from unlabel.desk.place import STORE, Place
-from unlabel.desk.requests import About, Request, Requests
+from unlabel.desk.requests import OPEN, UNCERTIFIED, About, Request, Requests
 from unlabel.desk.sessions import Sessions
 from unlabel.desk.settings import DeskSettings, read_settings
 from unlabel.desk.store import Store
@@ -172,11 +172,12 @@ class Desk:
             chosen = next((each for each in previews if each["key"] == choice), None)
             if chosen is None or chosen["trouble"]:
                 raise SettingsError("Choose one of the ways that are possible.")
-            other = self.requests.open()
+            other = self.requests.open((*OPEN, *UNCERTIFIED))
             if other is not None:
+                first = "decided on" if other.state in OPEN else "purged and certified"
                 raise WrongState(
                     f"Request {other.number} is {other.state}; the run carries out one at a time, "
-                    f"so have that one decided on first."
+                    f"so have that one {first} first."
                 )
             # The key decides every draw, and tells this request's outcome from any other's.
             key = secrets.token_hex(32)

@@ -215,15 +215,17 @@ def certify(doing: Doing) -> None:
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
         issued = federation.certificate(request=doing.id, received=request.received, demand=demand)
     content = issued.path.read_bytes()
-    write_atomically(files / CERTIFICATE, content, mode=OWNER_ONLY)
-    _write_report(doing)
-    checks = verify(files / CERTIFICATE, run=doing.desk.place.run, demand=demand)
+    checks = verify(issued.path, run=doing.desk.place.run, demand=demand)
     known = {
         "sha256": sha256(content),
+        "depth": issued.body["depth"],
         "faults": list(checks.faults),
         "signed": list(issued.body["parties"]),
         "not_signed": dict(issued.body["not_signed"]),
     }
+    _expect_no_less(known, request.fact("certificate"))
+    write_atomically(files / CERTIFICATE, content, mode=OWNER_ONLY)
+    _write_report(doing)
     facts = {"certificate": known, "purged": _purge_times(issued.body)}
     doing.ended("certified", "certified", facts, certificate=known["sha256"])
 
@@ -276,6 +278,18 @@ def _expect(state: str, doing: Doing) -> None:
     if now != state:
         words = "is not staged any more" if now == "none" else f"was {now} by somebody else"
         raise WrongState(f"The request {words}, so that it cannot be {state}.")
+
+
+def _expect_no_less(known: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+    """Raise where a certificate lacks what the one has that was issued before and holds."""
+    if before is None or before["faults"]:
+        return
+    less = ["states no depth"] if before.get("depth") and not known["depth"] else []
+    less += [f"is not signed by {each}" for each in before["signed"] if each in known["not_signed"]]
+    less += ["does not hold"] if known["faults"] else []
+    if less:
+        words = " and ".join(less)
+        raise WrongState(f"The certificate that was issued stays, since one made now {words}.")
 
 
 def _purges(doing: Doing) -> bool:
