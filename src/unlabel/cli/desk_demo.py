@@ -12,11 +12,10 @@ from unlabel.cli.output import messages, print_table, say
 from unlabel.cli.progress import TrainingBars
 from unlabel.compat import run_file
 from unlabel.desk.accounts import Account, Role
-from unlabel.desk.answering import digest, keep_letter, note_sent
+from unlabel.desk.answering import digest, keep_letter, letter_facts, note_sent
 from unlabel.desk.demands import Demand
 from unlabel.desk.letter import draft
 from unlabel.desk.office import Desk
-from unlabel.desk.pages.papers import letter_facts
 from unlabel.desk.place import Place
 from unlabel.desk.worker import Worker
 from unlabel.errors import RunError

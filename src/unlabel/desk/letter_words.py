@@ -229,6 +229,11 @@ _MONTHS: dict[Language, tuple[str, ...]] = {
 }
 
 
+def language_of(text: str) -> Language:
+    """Return the language that a word names, English if none."""
+    return next((each for each in LANGUAGES if each == text), "en")
+
+
 @dataclass(frozen=True)
 class Words:
     """A language in which sentences are said.
