@@ -14,7 +14,10 @@ from cli.command_line import one_thread
 from desk.browsers import DEMAND, Browser
 from desk.conftest import MakeBrowser, MakeDesk
 from unlabel import verify
+from unlabel.desk.accounts import Account
+from unlabel.desk.demands import Demand
 from unlabel.desk.settings import DeskSettings
+from unlabel.desk.visits import MOST_BYTES
 from unlabel.files import sha256
 from unlabel.party import Ledger
 from unlabel.progress import watch_nothing
@@ -184,6 +187,34 @@ def test_ids_that_nobody_has_are_named_and_can_be_changed(ada: Browser) -> None:
     page = ada.post("/requests/1/edit", kind="people", ids="P005", received="2026-11-02")
     assert (page.status, page.path) == (200, "/requests/1")
     assert ada.at(1).state() == "planned"
+    assert ada.desk.requests.people(1) == ["P005"]
+
+
+@pytest.mark.parametrize("typed", ["\n", "\r\n"])
+def test_whoever_changes_a_request_changes_nobody_by_the_way(ada: Browser, typed: str) -> None:
+    ids, received = ["Doe, John", "17;3", "C\t2", "C-1"], f"{ada.desk.today()}"
+    table = ("id\n" + "".join(f'"{each}"\n' for each in ids)).encode()
+    ada.post("/requests", {"file": ("l.csv", table)}, kind="people", received=received)
+    ada.at(1)
+    text = ada.get("/requests/1/edit").find(r'id="ids"[^>]*>(.*?)</textarea>')
+    assert text == "\n".join(ids)
+    known = {"kind": "people", "received": received, "reference": "2026/17"}
+    for shown, expected in ((text, ids), (text + "\nC-3", [*ids, "C-3"]), (ids[0], ids[:1])):
+        page = ada.do(1, "edit", ids=shown.replace("\n", typed), **known)
+        assert page.has("2026/17")
+        assert ada.desk.requests.people(1) == expected
+
+
+def test_people_who_are_too_many_for_a_form_stay_where_it_is_empty(ada: Browser) -> None:
+    ids = [f"{number:0200}" for number in range(MOST_BYTES // 200)]
+    demand = Demand(ids=tuple(ids), received=ada.desk.today())
+    ada.desk.receive(demand, Account("ada", "caseworker"))
+    ada.at(1)
+    assert ada.get("/requests/1/edit").has(r'id="ids"[^>]*></textarea>')
+    known = {"kind": "people", "received": f"{ada.desk.today()}"}
+    assert ada.do(1, "edit", ids="", reference="2026/17", **known).has("2026/17")
+    assert ada.desk.requests.people(1) == ids
+    ada.do(1, "edit", ids="P005", **known)
     assert ada.desk.requests.people(1) == ["P005"]
 
 
