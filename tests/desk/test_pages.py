@@ -11,16 +11,20 @@ from pathlib import Path
 import pytest
 from cli.command_line import one_thread
 
+from desk.asking import wait_idle
 from desk.browsers import DEMAND, Browser
 from desk.conftest import MakeBrowser, MakeDesk
 from unlabel import verify
+from unlabel.config.loader import read_run_folder
 from unlabel.desk.accounts import Account
 from unlabel.desk.demands import Demand
+from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.desk.settings import DeskSettings
 from unlabel.desk.visits import MOST_BYTES
 from unlabel.files import sha256
 from unlabel.party import Ledger
 from unlabel.progress import watch_nothing
+from unlabel.train.cleared import LabelTable
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -408,6 +412,31 @@ def test_a_request_is_certified_with_its_own_audit_before_the_next_one_is_carrie
     assert ada.desk.requests.get(1).fact("certificate") == known
     assert ada.client.get("/requests/1/certificate").content == before
     assert ada.get("/requests/1/letter").has("This follows from the way in which the models")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_cleared_after_the_purge_is_told_as_cleared(
+    ada: Browser, language: Language
+) -> None:
+    table = LabelTable.of(read_run_folder(ada.desk.place.run))
+    assert table is not None
+    ada.receive(language=language)
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    full = table.path.read_bytes()
+    ada.do(1, "purge", sure="on")
+    cleared = table.path.read_bytes()
+    assert cleared != full
+    table.path.write_bytes(full)  # as a table that the label holder empties
+    ada.do(1, "certify")
+    assert SENTENCES[language]["table-left"] in ada.get("/requests/1/letter.txt").text
+    table.path.write_bytes(cleared)
+    ada.do(1, "certify")
+    assert SENTENCES[language]["table-cleared"] in ada.get("/requests/1/letter.txt").text
+    table.path.write_bytes(full)
+    ada.post("/federation/look")
+    wait_idle(ada.desk)
+    assert SENTENCES[language]["table-left"] in ada.get("/requests/1/letter.txt").text
 
 
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:

@@ -169,6 +169,12 @@ class Requests:
             raise RunError(f"There is no request {number}.", code="no-such-request")
         return _request(rows[0])
 
+    def of_run(self, id: str) -> Request | None:
+        """Return the request that has an id in the run."""
+        same = "json_extract(facts, '$.request') = ?"
+        rows = self._store.rows(f"SELECT * FROM requests WHERE {same}", id)
+        return _request(rows[0]) if rows else None
+
     def people(self, number: int) -> list[str]:
         """Return the ids of the people that a request is about, as they were given."""
         rows = self._store.rows("SELECT id FROM people WHERE request = ? ORDER BY place", number)

@@ -6,6 +6,7 @@ there first, so that one that is begun again after a kill does nothing twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +21,7 @@ from unlabel.desk.tasks import Task, Verb
 from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, sha256, write_atomically
+from unlabel.forget.copies import Copy
 from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.request_secrets import RequestSecrets
@@ -214,6 +216,8 @@ def certify(doing: Doing) -> None:
     demand = files / "demand" if request.fact("demand") else None
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
         issued = federation.certificate(request=doing.id, received=request.received, demand=demand)
+        with contextlib.suppress(UnlabelError):  # not all can be reached: the list stays as it was
+            _list_copies(doing, federation.copies())
     content = issued.path.read_bytes()
     checks = verify(issued.path, run=doing.desk.place.run, demand=demand)
     known = {
@@ -233,9 +237,10 @@ def certify(doing: Doing) -> None:
 def look(doing: Doing) -> None:
     """Ask every party where it stands."""
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
-        status = federation.status()
+        status, copies = federation.status(), federation.copies()
     with doing.desk.store.transaction():
         doing.desk.keep_status(status)
+        _list_copies(doing, copies)
         doing.desk.trail.add("looked", None, doing.task.asked_by)
         doing.desk.tasks.end(doing.task, "done")
 
@@ -278,6 +283,17 @@ def _expect(state: str, doing: Doing) -> None:
     if now != state:
         words = "is not staged any more" if now == "none" else f"was {now} by somebody else"
         raise WrongState(f"The request {words}, so that it cannot be {state}.")
+
+
+def _list_copies(doing: Doing, copies: list[Copy]) -> None:
+    """Note where something is left of the last request, until its letter is sent or another comes.
+
+    What is left then is of that other one too.
+    """
+    last = [entry.request for entry in doing.ledger() if entry.event == "commit"][-1:]
+    request = doing.desk.requests.of_run(last[0]) if last else None
+    if request is not None and not request.is_ended and staged_in(doing.desk.place.home) is None:
+        doing.desk.requests.note(request.number, copies=[asdict(each) for each in copies])
 
 
 def _expect_no_less(known: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
