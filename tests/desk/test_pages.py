@@ -306,6 +306,13 @@ def test_requests_are_found_by_whatever_is_known_of_them(ada: Browser) -> None:
     ):
         page = _get_found(ada, words)
         assert page == numbers, words
+    about = Demand(labels=('say "hi"',), received=ada.desk.today())
+    ada.desk.receive(about, Account("ada", "caseworker"))
+    for words, numbers in (
+        *(("1", {"1"}), ("people", set()), ("abel", set()), ("[", set()), ("eda", {"3"})),
+        (' say "hi"', {"4"}),
+    ):
+        assert _get_found(ada, words) == numbers, words
     assert ada.get("/requests?state=certified").has("Nothing was found")
     assert ada.get("/requests?state=nonsense&page=x").status == 200
 

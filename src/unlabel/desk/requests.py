@@ -224,8 +224,9 @@ class Requests:
         words = words.strip()
         if words:
             part = "%" + re_escaped(words) + "%"
-            either = ["reference LIKE ? ESCAPE '\\'", "subject LIKE ? ESCAPE '\\'"]
-            either += ["created_by LIKE ? ESCAPE '\\'"]
+            either = [f"{name} LIKE ? ESCAPE '\\'" for name in ("reference", "created_by")]
+            labels = "SELECT value FROM json_each(subject, '$.labels')"
+            either += [f"EXISTS ({labels} WHERE value LIKE ? ESCAPE '\\')"]
             either += ["number IN (SELECT request FROM people WHERE id = ?)"]
             values += [part, part, part, words]
             if words.lstrip("#").isdecimal() and len(words) < 15:
