@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,6 +146,7 @@ def test_what_can_be_stopped_leaves_every_party_as_it_was(
     assert staged_in(desk.place.home) is None
     if how == "stopped":
         assert request(desk).state == "planned"
+        assert request(desk).fact("choice") is None, "nothing was carried out"
         last = desk.trail.of(number)[-1]
         assert (last.event, last.note) == ("stopped", {"by": "bert", "what": "forget"})
         ask(desk, number, "forget")
@@ -160,6 +162,34 @@ def test_what_waits_is_stopped_without_being_begun(desk: Desk) -> None:
     assert Worker(desk).work()
     assert request(desk).state == "received"
     assert [e.event for e in desk.trail.of(number)] == ["received", "stop plan", "stopped"]
+
+
+def test_who_waited_for_a_request_that_came_to_nothing_is_looked_at(desk: Desk) -> None:
+    first = received(desk)
+    work(desk)
+    second = received(desk, "P007")
+    ask(desk, first, "forget")
+    assert Worker(desk).work()
+    assert request(desk, second).fact("waits")
+    desk.cancel(first, ADA)
+    work(desk)
+    assert [request(desk, number).state for number in (first, second)] == ["planned"] * 2
+
+
+def test_nothing_stays_of_what_was_staged_and_is_gone(desk: Desk, tmp_path: Path) -> None:
+    number, backup = received(desk), tmp_path / "backup"
+    work(desk)
+    shutil.copytree(desk.place.run, backup)
+    ask(desk, number, "forget")
+    work(desk)
+    assert (desk.place.files(number) / verbs.VERDICT).exists()
+    shutil.rmtree(desk.place.run)
+    shutil.copytree(backup, desk.place.run)
+    Worker(desk)._look_around()
+    assert request(desk).state == "planned"
+    assert {"previews", "trouble"} <= request(desk).facts.keys()
+    assert not {"choice", "request", "figures", "audit"} & request(desk).facts.keys()
+    assert list(desk.place.files(number).iterdir()) == []
 
 
 def test_a_commit_cannot_be_stopped(desk: Desk) -> None:
