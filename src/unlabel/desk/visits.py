@@ -40,6 +40,14 @@ class NotSignedIn(Exception):
     """Nobody is signed in."""
 
 
+class OtherSession(HTTPException):
+    """A form is of another session than the browser's; `typed` is what somebody typed into it."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(403, "The form is not of this session; load the page again.")
+        self.typed = form.typed()
+
+
 class TooOften(Exception):
     """Too many requests in a short time; `wait` says how long to wait, in seconds."""
 
@@ -62,6 +70,10 @@ class Form:
     def all(self, name: str) -> list[str]:
         """Return all texts of a field."""
         return self.texts.get(name, [])
+
+    def typed(self) -> list[tuple[str, str]]:
+        """Return what took time to type, by its name."""
+        return [(name, self.text(key)) for key, name in TYPED.items() if self.text(key).strip()]
 
     def number(self, name: str, default: int) -> int:
         """Return the whole number in a field."""
@@ -150,7 +162,9 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
 def visiting(request: Request) -> Visit:
     """Return who is signed in."""
     token = request.cookies.get(cookie_name(request), "")
-    session = desk_of(request).sessions.find(token) if token else None
+    # A page that asks again by itself, to see how something goes, is nobody who does anything.
+    using = request.headers.get("hx-trigger") != "progress"
+    session = desk_of(request).sessions.find(token, using=using) if token else None
     if session is None:
         throttled(request)
         raise NotSignedIn
@@ -213,7 +227,7 @@ def expect_own_site(request: Request) -> None:
 def expect_token(cookie: str, form: Form) -> None:
     """Raise where a form does not bring the token that belongs to the browser's."""
     if not cookie or not fits(cookie, form.text("form_token")):
-        raise HTTPException(403, "The form is not of this session; load the page again.")
+        raise OtherSession(form)
 
 
 async def read_form(request: Request) -> Form:
@@ -238,10 +252,9 @@ async def typed_in(request: Request) -> list[tuple[str, str]]:
         return []
     try:
         expect_own_site(request)
-        form = await read_form(request)
+        return (await read_form(request)).typed()
     except HTTPException:
         return []
-    return [(name, form.text(key)) for key, name in TYPED.items() if form.text(key).strip()]
 
 
 def drawn(request: Request) -> tuple[str, str]:
