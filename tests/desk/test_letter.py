@@ -15,7 +15,7 @@ import pytest
 
 from unlabel.data import ACTIVE
 from unlabel.desk.letter import draft, export, extension_notice, gaps, left_out
-from unlabel.desk.letter_facts import ENDED, PENDING, LetterFacts, sentences
+from unlabel.desk.letter_facts import ENDED, EXPORT, LEFT, PENDING, LetterFacts, sentences
 from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.errors import RunError, SettingsError
 from unlabel.forget.copies import Copy
@@ -289,6 +289,15 @@ def test_every_place_where_something_is_left_is_named() -> None:
     letter = draft(record, "en").text
     assert "active/retrained (what retrained models answered, with labels)" in letter
     assert "report.html" not in letter
+
+
+def test_what_is_left_has_a_name_in_every_language() -> None:
+    for what, key in {**LEFT, f"{EXPORT}3": "exported"}.items():
+        record = facts(certificate(), copies=(copy("left", what, "active/labels"),))
+        for language in LANGUAGES:
+            words = SENTENCES[language][key].format(version=3)
+            assert f"active/labels ({words})" in draft(record, language).text
+        assert what not in draft(record, "de").text
 
 
 def test_a_late_letter_says_so_and_one_in_time_says_when_it_is_due() -> None:

@@ -103,6 +103,13 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "table-unknown": "Whether the table from which our models learnt still holds this "
         "information is not recorded.",
         "copies-left": "There are more places where it may still lie: {places}.",
+        "commitments": "commitments to labels of rows",
+        "digest": "digest of all labels",
+        "retrained": "what retrained models answered, with labels",
+        "staged": "weights of an open request",
+        "curves": "curves of training",
+        "messages": "messages that it received and sent",
+        "exported": "exported top of version {version}",
         "evidence": "We keep a record of this request, which says what it was about, as evidence "
         "of what was done.",
         "features": "Other information about you, which the models take as their input, was no "
@@ -204,6 +211,13 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "table-unknown": "Ob die Tabelle, aus der unsere Modelle gelernt haben, diese Angaben noch "
         "enthält, ist nicht festgehalten.",
         "copies-left": "Es gibt weitere Stellen, an denen sie noch liegen können: {places}.",
+        "commitments": "Prüfsummen zu den Ergebnissen einzelner Zeilen",
+        "digest": "Prüfsumme über alle Ergebnisse",
+        "retrained": "Antworten neu trainierter Modelle, mit Ergebnissen",
+        "staged": "Modellgewichte eines offenen Antrags",
+        "curves": "Verlaufskurven des Trainings",
+        "messages": "empfangene und gesendete Nachrichten",
+        "exported": "ausgegebenes Modell der Fassung {version}",
         "evidence": "Als Nachweis behalten wir eine Aufzeichnung dieses Antrags, in der steht, "
         "worum es ging.",
         "features": "Andere Angaben über Sie, die den Modellen als Eingabe dienen, waren nicht "
