@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from importlib import resources
@@ -33,7 +36,7 @@ from unlabel.desk.accounts import FREE
 from unlabel.desk.app import app
 from unlabel.desk.office import Desk
 from unlabel.desk.sessions import IDLE
-from unlabel.desk.visits import POSTS
+from unlabel.desk.visits import POSTS, Buckets, TooOften
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -287,6 +290,26 @@ def test_no_session_asks_without_end(planned: Desk, make_browser: MakeBrowser) -
     assert statuses[0] == 409
     assert statuses[-1] == 429
     assert ask(bert, "POST", "/requests/{number}/cancel").status == 409, "others go on"
+
+
+def test_threads_that_ask_at_once_share_what_is_left() -> None:
+    buckets, taken = Buckets(), list[int]()
+
+    def take() -> None:
+        for _ in range(2000):
+            with contextlib.suppress(TooOften):
+                buckets.take("somebody", 500, 1e-9)
+                taken.append(1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(before)
+    assert len(taken) == 500
 
 
 def test_what_was_typed_comes_back_where_the_session_has_ended(

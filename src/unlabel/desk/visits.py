@@ -6,6 +6,7 @@ have a browser post anything (it does not know the form's token, and names itsel
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -117,18 +118,19 @@ class Buckets:
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()
 
     def take(self, who: str, most: int, rate: float) -> None:
         """Count a request, or raise where it comes too soon."""
-        now = time.monotonic()
-        left, at = self._left.pop(who, (float(most), now))
-        left = min(float(most), left + (now - at) * rate)
+        with self._lock:
+            now = time.monotonic()
+            left, at = self._left.pop(who, (float(most), now))
+            left = min(float(most), left + (now - at) * rate)
+            self._left[who] = left - 1 if left >= 1 else left, now
+            while len(self._left) > MOST_BUCKETS:  # the one that was used longest ago
+                del self._left[next(iter(self._left))]
         if left < 1:
-            self._left[who] = left, now
             raise TooOften((1 - left) / rate)
-        self._left[who] = left - 1, now
-        while len(self._left) > MOST_BUCKETS:  # the one that was used longest ago
-            del self._left[next(iter(self._left))]
 
 
 def desk_of(request: Request) -> Desk:
