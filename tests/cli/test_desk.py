@@ -47,6 +47,7 @@ def test_templates_of_letters_are_written_once_and_never_over_edited_ones(run: P
     assert unlabel("desk", run, "--letters").code == 0
     names = {"letter.en.txt", "letter.de.txt", "extension.en.txt", "extension.de.txt"}
     assert {path.name for path in folder.iterdir()} == names
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
     before = contents(folder)
     assert unlabel("desk", run, "--letters").code == 1
     assert contents(folder) == before

@@ -75,7 +75,7 @@ def test_an_exact_request_is_told_as_exact_and_only_what_was_purged_as_removed(
 ) -> None:
     folder, request = committed
     run = Federation.open(shutil.copytree(folder, tmp_path / "run"))
-    before = draft(facts_of(run, request), "en").text
+    before = draft(facts_of(run, request), "en")
     assert WORDS["refit"] in before
     assert WORDS["exact"] in before
     for key in ("unpurged-own", "table-left"):
@@ -87,7 +87,7 @@ def test_an_exact_request_is_told_as_exact_and_only_what_was_purged_as_removed(
     record = facts_of(run, request)
     assert names_left(record) <= {*TABLES, WEIGHTS, *LEFT}, "a name of its own in every language"
     assert any(copy.what.startswith(EXPORT) for copy in record.copies or ())
-    after = draft(record, "en").text
+    after = draft(record, "en")
     assert WORDS["exact"] in after
     for key in ("purged-own", "table-cleared"):
         assert WORDS[key] in after
@@ -100,7 +100,7 @@ def test_a_request_that_nobody_audited_is_not_told_as_forgotten(tmp_path: Path) 
     request = measured.forget(folder, LABEL, purge=False)
     run = Federation.open(folder)
     record = facts_of(run, request, count=0)
-    letter = draft(record, "en").text
+    letter = draft(record, "en")
     assert WORDS["not-stated"] in letter
     assert WORDS["changed-open"] in letter
     assert "tests" not in letter.replace(WORDS["not-stated"], "")
@@ -108,7 +108,7 @@ def test_a_request_that_nobody_audited_is_not_told_as_forgotten(tmp_path: Path) 
         assert party in letter, "who did not purge is named"
     run.purge()
     record = facts_of(run, request, count=0)
-    letter = draft(record, "en").text
+    letter = draft(record, "en")
     assert "did not confirm" not in letter
     assert WORDS["table-left"] in letter, "nobody cleared the dataset itself"
     assert names_left(record) <= {*TABLES, WEIGHTS, *LEFT}

@@ -93,7 +93,7 @@ def _requests(run: Path) -> None:
         work()
         desk.certify(first, ada)
         work()
-        letter = draft(letter_facts(desk, desk.requests.get(first)), "en").text
+        letter = draft(letter_facts(desk, desk.requests.get(first)), "en")
         keep_letter(desk, first, "en", letter, ada)
         note_sent(desk, first, digest(letter), today, ada)
         second = receive(25, "2026/18", labels=("3",))

@@ -219,7 +219,6 @@ class Desk:
                 "reason": reasons,
                 "by": by.name,
                 "at": requests.now(),
-                "audit": request.fact("audit", {}).get("sha256", ""),
             }
             if self.settings.two_persons:
                 self.requests.note(number, proposal=proposal, trouble=None)

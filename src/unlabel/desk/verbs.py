@@ -153,14 +153,8 @@ def audit(doing: Doing) -> None:
     content = json.dumps(verdict.to_json(), indent=1).encode()
     write_atomically(doing.desk.place.files(doing.number) / VERDICT, content, mode=OWNER_ONLY)
     _write_report(doing)
-    facts = {
-        "depth": verdict.depth,
-        "demanded": verdict.demanded,
-        "passed": verdict.passed,
-        "sha256": sha256(content),
-    }
-    note = {"depth": verdict.depth, "demanded": verdict.demanded, "passed": verdict.passed}
-    doing.ended("audited", "audited", {"audit": facts, "proposal": None}, **note)
+    facts = {"depth": verdict.depth, "demanded": verdict.demanded, "passed": verdict.passed}
+    doing.ended("audited", "audited", {"audit": facts, "proposal": None}, **facts)
 
 
 def commit(doing: Doing) -> None:

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from unlabel.desk.answering import is_outdated, issued, letter_facts, recorded
 from unlabel.desk.answering import keep_letter as keep
 from unlabel.desk.failures import status_of
-from unlabel.desk.letter import FOLDER, Letter, draft, extension_notice, gaps, left_out
+from unlabel.desk.letter import FOLDER, draft, extension_notice, gaps, left_out
 from unlabel.desk.letter_words import LANGUAGES, Language, language_of
 from unlabel.desk.office import Desk
 from unlabel.desk.requests import Request
@@ -92,7 +92,7 @@ def keep_letter(visit: Writer, number: Number) -> Response:
 def letter_text(visit: Reader, number: Number, language: str = "") -> Response:
     """Give the letter out."""
     request = _told(visit.desk.requests.get(number))
-    text = _letter_of(visit, request, language if language in LANGUAGES else "")[1].text
+    text = _letter_of(visit, request, language if language in LANGUAGES else "")[1]
     return _file(text.encode(), f"letter-{number}.txt", "text/plain; charset=utf-8")
 
 
@@ -103,18 +103,18 @@ def extension_text(visit: Reader, number: Number) -> Response:
     if not request.fact("extension"):
         raise HTTPException(404)
     language, facts = language_of(request.fact("language", "en")), letter_facts(visit.desk, request)
-    text = extension_notice(facts, language, _templates(visit.desk)).text
+    text = extension_notice(facts, language, _templates(visit.desk))
     return _file(text.encode(), f"extension-{number}.txt", "text/plain; charset=utf-8")
 
 
-def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, Letter]:
+def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, str]:
     """Return the letter in a language: the kept one, else one drawn up now; as sent if it was."""
     kept = request.fact("letter")
     if request.fact("sent"):
-        return language_of(kept["language"]), Letter(subject="", text=kept["text"])
+        return language_of(kept["language"]), kept["text"]
     facts = letter_facts(visit.desk, request)  # first: none is given out beside a wrong certificate
     if kept and language in ("", kept["language"]):
-        return language_of(kept["language"]), Letter(subject="", text=kept["text"])
+        return language_of(kept["language"]), kept["text"]
     chosen = language_of(language or request.fact("language", "en"))
     return chosen, draft(facts, chosen, _templates(visit.desk))
 
@@ -133,7 +133,7 @@ def _letter_page(
     kept, lacks, record = request.fact("letter"), tuple[str, ...](), ""
     if not request.fact("sent"):
         facts = letter_facts(visit.desk, request)
-        lacks = (*left_out(facts, chosen, drawn.text), *gaps(chosen, drawn.text))
+        lacks = (*left_out(facts, chosen, drawn), *gaps(chosen, drawn))
         record = recorded(facts, chosen)
     return page(
         visit,
@@ -142,7 +142,7 @@ def _letter_page(
         request=request,
         language=chosen,
         languages=LANGUAGES,
-        letter=drawn,
+        text=drawn,
         kept=kept if kept and kept["language"] == chosen else None,
         outdated=bool(record) and is_outdated(visit.desk, request),
         record=record,
