@@ -192,6 +192,23 @@ def test_nothing_stays_of_what_was_staged_and_is_gone(desk: Desk, tmp_path: Path
     assert list(desk.place.files(number).iterdir()) == []
 
 
+def test_a_commit_that_the_run_has_lost_is_in_nobodys_way(desk: Desk, tmp_path: Path) -> None:
+    first, second, backup = received(desk), received(desk, "P007"), tmp_path / "backup"
+    work(desk)
+    shutil.copytree(desk.place.run, backup)
+    ask(desk, first, "forget")
+    work(desk)
+    ask(desk, first, "commit")
+    work(desk)
+    with pytest.raises(RunError):
+        ask(desk, second, "forget")
+    shutil.rmtree(desk.place.run)
+    shutil.copytree(backup, desk.place.run)
+    ask(desk, second, "forget")
+    work(desk)
+    assert request(desk, second).state == "audited"
+
+
 def test_a_commit_cannot_be_stopped(desk: Desk) -> None:
     number = received(desk)
     work(desk)

@@ -29,8 +29,8 @@ STATES: tuple[State, ...] = get_args(State)
 ANSWERABLE: tuple[State, ...] = ("certified", "rolled-back", "withdrawn")
 #: A request that has one of these stands in the way of the next: the run has one at a time.
 OPEN: tuple[State, ...] = ("running", "staged", "audited")
-#: They too are in the way of carrying out the next: its audit takes the place of theirs in the run,
-#: and its purge removes the version by which an exact one is certified.
+#: The last one of these is in the way of carrying out the next, whose audit takes the place of its
+#: own in the run, and whose purge removes the version by which an exact one is certified.
 UNCERTIFIED: tuple[State, ...] = ("committed", "purged")
 #: Requests that are looked at for a form that was sent twice, the newest first.
 AT_HAND = 20
@@ -198,10 +198,10 @@ class Requests:
         latest = self.list(count=AT_HAND).requests if once else ()
         return next((each.number for each in latest if each.fact("once") == once), None)
 
-    def open(self, states: Sequence[State] = OPEN) -> Request | None:
+    def open(self) -> Request | None:
         """Return the request that is being carried out, or waits for a decision."""
-        marks = ", ".join("?" * len(states))
-        rows = self._store.rows(f"SELECT * FROM requests WHERE state IN ({marks})", *states)
+        marks = ", ".join("?" * len(OPEN))
+        rows = self._store.rows(f"SELECT * FROM requests WHERE state IN ({marks})", *OPEN)
         return _request(rows[0]) if rows else None
 
     def counts(self) -> dict[State, int]:

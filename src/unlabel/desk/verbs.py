@@ -25,7 +25,6 @@ from unlabel.forget.copies import Copy
 from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.request_secrets import RequestSecrets
-from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
 from unlabel.report.certificate import committed
 from unlabel.report.service import purge_times, state_since
@@ -70,15 +69,11 @@ class Doing:
         """The id that the request has in the run."""
         return str(self.request.fact("request", ""))
 
-    def ledger(self) -> list[LedgerEntry]:
-        """Return the lines of the label holder's ledger."""
-        return Ledger(self.desk.place.home, mode=OWNER_ONLY).entries()
-
     def standing(self) -> str:
         """Return what became of the request in the run: staged, committed, rolled-back or none."""
         staged = staged_in(self.desk.place.home)
         before = "staged" if staged is not None and staged.id == self.id else "none"
-        return state_since(self.ledger(), self.id, before)
+        return state_since(self.desk.place.ledger(), self.id, before)
 
     def ended(self, state: State, event: str, facts: dict[str, Any], **note: Any) -> None:
         """Note, all at once, what the task came to."""
@@ -169,9 +164,13 @@ def commit(doing: Doing) -> None:
         copies = [asdict(each) for each in federation.copies()]
         doing.desk.keep_status(federation.status())
     _write_report(doing)
-    facts = {"copies": copies, "committed": committed(doing.ledger(), doing.id).at, "forced": force}
+    facts = {
+        "copies": copies,
+        "committed": committed(doing.desk.place.ledger(), doing.id).at,
+        "forced": force,
+    }
     with doing.desk.store.transaction():
-        doing.ended("committed", "committed", facts, head=doing.ledger()[-1].hash)
+        doing.ended("committed", "committed", facts, head=doing.desk.place.ledger()[-1].hash)
         doing.desk.plan_waiting()
 
 
@@ -186,7 +185,7 @@ def rollback(doing: Doing) -> None:
         doing.desk.keep_status(federation.status())
     _write_report(doing)
     with doing.desk.store.transaction():
-        doing.ended("rolled-back", "rolled back", {}, head=doing.ledger()[-1].hash)
+        doing.ended("rolled-back", "rolled back", {}, head=doing.desk.place.ledger()[-1].hash)
         doing.desk.plan_waiting()
 
 
@@ -201,7 +200,7 @@ def purge(doing: Doing) -> None:
         purged = purge_times(parties, doing.id)
     _write_report(doing)
     facts = {"copies": copies, "purged": purged}
-    doing.ended("purged", "purged", facts, head=doing.ledger()[-1].hash)
+    doing.ended("purged", "purged", facts, head=doing.desk.place.ledger()[-1].hash)
 
 
 def certify(doing: Doing) -> None:
@@ -284,8 +283,7 @@ def _list_copies(doing: Doing, copies: list[Copy]) -> None:
 
     What is left then is of that other one too.
     """
-    last = [entry.request for entry in doing.ledger() if entry.event == "commit"][-1:]
-    request = doing.desk.requests.of_run(last[0]) if last else None
+    request = doing.desk.last_committed()
     if request is not None and not request.is_ended and staged_in(doing.desk.place.home) is None:
         doing.desk.requests.note(request.number, copies=[asdict(each) for each in copies])
 
@@ -304,7 +302,7 @@ def _expect_no_less(known: Mapping[str, Any], before: Mapping[str, Any] | None) 
 
 def _purges(doing: Doing) -> bool:
     """Return whether the label holder's ledger has a purge after the request's commit."""
-    return any(purge_times({"active": doing.ledger()}, doing.id).values())
+    return any(purge_times({"active": doing.desk.place.ledger()}, doing.id).values())
 
 
 def _purge_times(body: Mapping[str, Any]) -> dict[str, str | None]:

@@ -20,8 +20,6 @@ from unlabel.desk.tasks import CANCELLABLE, Task
 from unlabel.desk.verbs import ACTS, REPORT, VERDICT, Doing, staged_by
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
-from unlabel.files import OWNER_ONLY
-from unlabel.party import Ledger
 from unlabel.progress import Watch, watch_nothing
 from unlabel.report.certificate import committed
 from unlabel.report.service import state_since
@@ -243,7 +241,7 @@ class Worker:
         staged = staged_in(home)
         if staged is not None and staged.id == id:
             return
-        entries = Ledger(home, mode=OWNER_ONLY).entries()
+        entries = self._desk.place.ledger()
         state = state_since(entries, id, "none")
         with self._desk.store.transaction():
             request = self._desk.requests.get(request.number)

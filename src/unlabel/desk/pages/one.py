@@ -17,7 +17,7 @@ from unlabel.desk.failures import WrongState, status_of
 from unlabel.desk.figures import shown
 from unlabel.desk.pages.new import day_in
 from unlabel.desk.preview import DISCLOSED, Preview
-from unlabel.desk.requests import OPEN, UNCERTIFIED, Request
+from unlabel.desk.requests import Request
 from unlabel.desk.verbs import REPORT, VERDICT
 from unlabel.desk.views import environment, page
 from unlabel.desk.visits import (
@@ -256,8 +256,8 @@ def _page(visit: Visit, number: int, refused: str = "", status: int = 200) -> Re
 
 def _other(visit: Visit, request: Request) -> Request | None:
     """Return the request that is in the way of this one: of its plan, or of carrying it out."""
-    planned = request.state == "planned"
-    other = visit.desk.requests.open((*OPEN, *UNCERTIFIED) if planned else OPEN)
+    desk = visit.desk
+    other = desk.in_the_way() if request.state == "planned" else desk.requests.open()
     return other if other is not None and other.number != request.number else None
 
 
