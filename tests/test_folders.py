@@ -200,12 +200,12 @@ LONG_FILE = 350
 #: be cleared and certificates that are bound to figures, and 6,500 for bottoms that never see a
 #: label, with their own way to train, to forget and to prove it, and 1,000 for audits beside models
 #: that never had a label, those of people too. And 1,400 for served predictions, and 1,000 for
-#: running a party: health, metrics, logs, backups. And 6,000 for the erasure desk: cases, the two
+#: running a party: health, metrics, logs, backups. And 6,200 for the erasure desk: cases, the two
 #: persons, accounts, pages. And 400 for what stands between organisations without a table, and for
 #: a line of every command, and 500 for tops that are exported, signed and revoked, and 400 for what
 #: people stumbled over and what attacks on the connections between organisations showed, and 100
 #: for what a cold reading of the running of a party found. What is added makes room.
-MOST_LINES = 55_900
+MOST_LINES = 56_100
 LONG_FILES = {"federation.py", "wire/messages.py"}
 
 

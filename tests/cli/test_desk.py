@@ -47,6 +47,7 @@ def test_templates_of_letters_are_written_once_and_never_over_edited_ones(run: P
     assert unlabel("desk", run, "--letters").code == 0
     names = {"letter.en.txt", "letter.de.txt", "extension.en.txt", "extension.de.txt"}
     assert {path.name for path in folder.iterdir()} == names
+    assert folder.parent.stat().st_mode & 0o777 == 0o700
     before = contents(folder)
     assert unlabel("desk", run, "--letters").code == 1
     assert contents(folder) == before
@@ -132,6 +133,13 @@ def test_it_opens_over_tls_and_ends_when_asked(run: Path, password: Path, tmp_pa
     assert "Traceback" not in rest
 
 
+def test_a_demo_touches_no_account_of_a_desk_that_is_none(run: Path, password: Path) -> None:
+    unlabel("account", "add", run, "ada", "--password-file", password)
+    before = contents(run.with_name(f"{run.name}.desk"))
+    assert "none of the demo" in unlabel("desk", run, "--demo").sentence
+    assert contents(run.with_name(f"{run.name}.desk")) == before
+
+
 def test_the_demo_has_three_requests_in_different_states(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,4 +164,6 @@ def test_the_demo_has_three_requests_in_different_states(
     (after,) = desk.store.rows("SELECT password FROM accounts WHERE name = 'ada'")
     assert before["password"] != after["password"]
     assert desk.requests.list().total == 3
+    accounts = [entry.event for entry in desk.trail.page(6)]
+    assert accounts == ["password changed"] * 3 + ["account added"] * 3
     desk.close()

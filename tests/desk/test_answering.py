@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from desk.conftest import MakeBrowser, MakeDesk
 from unlabel.desk.accounts import Account
 from unlabel.desk.answering import digest, keep_letter, note_sent
 from unlabel.desk.demands import Demand
+from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.desk.office import Desk
 from unlabel.desk.place import Place
 from unlabel.desk.trail import Trail
@@ -38,8 +39,8 @@ def desk(make_desk: MakeDesk) -> Desk:
     return desk
 
 
-def keep(browser: Browser, text: str = LETTER) -> Page:
-    return browser.post("/requests/1/letter", language="en", text=text, action="save")
+def keep(browser: Browser, text: str = LETTER, **fields: Any) -> Page:
+    return browser.post("/requests/1/letter", language="en", text=text, action="save", **fields)
 
 
 def note(browser: Browser, **fields: Any) -> Page:
@@ -75,12 +76,15 @@ def test_the_clock_goes_on_until_the_letter_was_sent(desk: Desk, make_browser: M
 def test_a_letter_sent_on_an_earlier_day_was_in_time(desk: Desk, make_browser: MakeBrowser) -> None:
     ada = make_browser(desk, "ada")
     keep(ada)
-    received = date.fromisoformat(desk.requests.get(1).received)
+    kept = desk.today() - timedelta(days=20)
+    letter = desk.requests.get(1).fact("letter")
+    desk.requests.note(1, letter={**letter, "at": f"{kept}T09:00:00+00:00"})
     before = stored(desk)
-    for day in (received - timedelta(days=1), desk.today() + timedelta(days=1), "soon"):
+    for day in (kept - timedelta(days=1), desk.today() + timedelta(days=1), "soon"):
         assert note(ada, day=f"{day}").status == 422
     assert stored(desk) == before
-    assert note(ada, day=f"{received}").has("ended in time, on")
+    assert ada.get("/requests/1").has(f'name="day"[^>]*min="{kept}"')
+    assert note(ada, day=f"{kept}").has("ended in time, on")
 
 
 def test_a_letter_is_noted_as_sent_once_and_stays_as_it_was_sent(
@@ -107,6 +111,51 @@ def test_a_letter_is_noted_as_sent_once_and_stays_as_it_was_sent(
     for language in ("", "?language=de"):
         given = ada.client.get(f"/requests/1/letter.txt{language}").content
         assert sha256(given) == desk.trail.of(1)[-1].note["sha256"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_letter_that_was_kept_before_its_request_was_certified_is_kept_anew(
+    language: Language, make_desk: MakeDesk, make_browser: MakeBrowser
+) -> None:
+    ada, early = make_browser(make_desk(), "ada"), SENTENCES[language]["not-certified"]
+    ada.receive(language=language)
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    text = ada.get("/requests/1/letter.txt").text
+    assert early in text
+    ada.post("/requests/1/letter", language=language, text=text, action="save")
+    assert not ada.get("/requests/1/letter").has('id="outdated"')
+    ada.do(1, "purge", sure="on")
+    page = ada.do(1, "certify")
+    assert page.has("Next: read the letter again")
+    assert not page.has("It was sent</button>")
+    assert ada.get("/requests/1/letter").has('id="outdated"')
+    refused = note(ada, letter=digest(text))
+    assert (refused.status, ada.desk.requests.get(1).is_ended) == (409, False)
+    ada.post("/requests/1/letter", language=language, text="", action="fresh")
+    text = ada.get("/requests/1/letter.txt").text
+    assert early not in text
+    ada.post("/requests/1/letter", language=language, text=text, action="save")
+    ada.do(1, "certify")  # of the same, at another time
+    assert note(ada, letter=digest(text)).has("Ended: the letter was sent")
+
+
+def test_what_changes_while_a_letter_is_written_is_noticed(
+    make_desk: MakeDesk, make_browser: MakeBrowser
+) -> None:
+    desk = make_desk()
+    desk.receive(Demand(ids=("P005",), received=desk.today()), ADA)
+    desk.withdraw(1, "The person took it back.", ADA)
+    ada = make_browser(desk, "ada")
+    keep(ada)
+    record = ada.get("/requests/1/letter").find(r'name="record" value="(\w+)"')
+    desk.extend(1, "Many came in.", ADA)
+    assert ada.get("/requests/1").has("Next: read the letter again")
+    assert note(ada).status == 409
+    keep(ada, record=record)  # on a page from before that
+    assert note(ada).status == 409
+    keep(ada)
+    assert note(ada).has("Ended: the letter was sent")
 
 
 def test_a_kill_while_it_is_noted_leaves_nothing_of_it(

@@ -15,7 +15,7 @@ import pytest
 
 from unlabel.data import ACTIVE
 from unlabel.desk.letter import draft, export, extension_notice, gaps, left_out
-from unlabel.desk.letter_facts import ENDED, PENDING, LetterFacts, sentences
+from unlabel.desk.letter_facts import ENDED, EXPORT, LEFT, PENDING, LetterFacts, sentences
 from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.errors import RunError, SettingsError
 from unlabel.forget.copies import Copy
@@ -91,8 +91,10 @@ def certificate(
         term=Term("2026-11-02", True, "2026-12-02", AT, None, AT, True),
         annex=None,
         software="unlabel",
-        bases={party: base(party, gradients) for party in PARTNERS} if exact else {},
-        replay=Replay(HASH, {}, {}, {}, {}) if exact else None,
+        bases={p: base(p, gradients) for p in PARTNERS if p not in unsigned} if exact else {},
+        replay=Replay(HASH, {}, {}, dict.fromkeys((ACTIVE, *PARTNERS), HASH), {})
+        if exact
+        else None,
     )
 
 
@@ -167,7 +169,7 @@ NEVER = r"\b(delet|eras(?!ure)|destroy|complete|fully|guarantee|gelöscht|vernic
 def test_no_letter_claims_more_than_the_record(language: Language) -> None:
     count = 0
     for record in every_record():
-        letter, body, count = draft(record, language).text, record.certificate, count + 1
+        letter, body, count = draft(record, language), record.certificate, count + 1
         parts = sentences(record, language)
         claims = " ".join((*parts.done, *parts.known))
         # A removal is claimed of nobody who attests none.
@@ -201,7 +203,7 @@ def test_no_letter_claims_more_than_the_record(language: Language) -> None:
 def test_a_letter_names_what_was_not_removed_and_is_not_known(language: Language) -> None:
     words = SENTENCES[language]
     for record in every_record():
-        letter, body = draft(record, language).text, record.certificate
+        letter, body = draft(record, language), record.certificate
         if not attests_purge(record, ACTIVE):
             assert words["unpurged-own"] in letter
         named = {name for name, _ in record.purged}
@@ -221,7 +223,9 @@ def test_a_letter_names_what_was_not_removed_and_is_not_known(language: Language
         if body is None:
             assert words["not-certified"] in letter
         elif body.depth is None:
-            assert words["not-audited"] in letter or words["not-attested"] in letter
+            missing = body.replay is not None and "shop" in body.not_signed
+            assert (words["not-attested"] in letter) == missing
+            assert (words["not-stated"] in letter) == (not missing)
         elif body.depth != "none" and not exact and not body.bases:
             assert words["tests-end"] in letter
         if body is not None and body.not_signed:
@@ -237,14 +241,14 @@ def test_a_letter_names_what_was_not_removed_and_is_not_known(language: Language
 def test_before_a_commit_nothing_is_said_to_be_done(language: Language, state: str) -> None:
     body = certificate("bottoms", purged=(ACTIVE, *PARTNERS))
     record = facts(body, state=state, copies=(copy("cleared"),), reason="You asked us to stop.")
-    parts, letter = sentences(record, language), draft(record, language).text
+    parts, letter = sentences(record, language), draft(record, language)
     assert parts.done == parts.known == ()
     assert SENTENCES[language]["pending" if state in PENDING else "ended"] in letter
     assert ("You asked us to stop." in letter) == (state in ENDED)
 
 
 def test_a_closed_request_without_a_reason_has_a_gap_that_is_seen() -> None:
-    letter, gap = draft(facts(state="withdrawn"), "en").text, "[Please add the reason here.]"
+    letter, gap = draft(facts(state="withdrawn"), "en"), "[Please add the reason here.]"
     assert gaps("en", letter) == (gap,)
     filled = letter.replace(gap, "The reason is: it was about somebody else.")
     assert gaps("en", filled) == left_out(facts(state="withdrawn"), "en", filled) == ()
@@ -255,7 +259,7 @@ def test_a_closed_request_without_a_reason_has_a_gap_that_is_seen() -> None:
 def test_of_a_request_that_came_to_nothing_no_more_is_said_than_that(language: Language) -> None:
     # Another request may have changed the models since, so they need not be those from before.
     for state in ENDED:
-        letter = draft(facts(state=state, reason="You asked us to stop."), language).text
+        letter = draft(facts(state=state, reason="You asked us to stop."), language)
         wrong = {"en": "from before your request", "de": "von vor Ihrem Antrag"}
         assert SENTENCES[language]["unchanged"] in letter
         assert wrong[language] not in letter
@@ -266,7 +270,7 @@ def test_of_people_whose_request_was_never_carried_out_nothing_is_said_to_be_lea
     language: Language,
 ) -> None:
     for request, key in (("", "what-people-asked"), (REQUEST, "what-people")):
-        letter = draft(facts(state="withdrawn", request=request, reason="Doubled."), language).text
+        letter = draft(facts(state="withdrawn", request=request, reason="Doubled."), language)
         assert SENTENCES[language][key] in letter
 
 
@@ -282,19 +286,28 @@ def test_every_place_where_something_is_left_is_named() -> None:
     left = copy("left", "what retrained models answered, with labels", "active/retrained")
     kept = copy("kept", "names and figures of requests", "report.html")
     record = facts(certificate(), copies=(copy("cleared"), left, kept))
-    letter = draft(record, "en").text
+    letter = draft(record, "en")
     assert "active/retrained (what retrained models answered, with labels)" in letter
     assert "report.html" not in letter
 
 
+def test_what_is_left_has_a_name_in_every_language() -> None:
+    for what, key in {**LEFT, f"{EXPORT}3": "exported"}.items():
+        record = facts(certificate(), copies=(copy("left", what, "active/labels"),))
+        for language in LANGUAGES:
+            words = SENTENCES[language][key].format(version=3)
+            assert f"active/labels ({words})" in draft(record, language)
+        assert what not in draft(record, "de")
+
+
 def test_a_late_letter_says_so_and_one_in_time_says_when_it_is_due() -> None:
     for today, key in ((date(2026, 12, 2), "due"), (date(2026, 12, 3), "late")):
-        letter = draft(facts(certificate(), today=today), "en").text
+        letter = draft(facts(certificate(), today=today), "en")
         other = {"due": "late", "late": "due"}[key]
         assert SENTENCES["en"][key].format(day="2 December 2026") in letter
         assert SENTENCES["en"][other].format(day="2 December 2026") not in letter
     extended = facts(certificate(), today=date(2026, 12, 3), extension="Many came in.")
-    letter = draft(extended, "en").text
+    letter = draft(extended, "en")
     assert "2 February 2027" in letter
     assert "Many came in." in letter
     assert "apologise" not in letter
@@ -322,13 +335,13 @@ def test_exported_templates_give_the_same_letter_and_may_be_edited(
 ) -> None:
     record, folder = facts(certificate()), tmp_path / "letters"
     assert len(export(folder)) == 4
-    usual = draft(record, language).text
-    assert draft(record, language, folder).text == usual
+    usual = draft(record, language)
+    assert draft(record, language, folder) == usual
     mine = folder / f"letter.{language}.txt"
     mine.write_text(f"ZENTRALE\n\n{mine.read_text(encoding='utf-8')}", encoding="utf-8")
-    assert draft(record, language, folder).text == f"ZENTRALE\n\n{usual}"
+    assert draft(record, language, folder) == f"ZENTRALE\n\n{usual}"
     other = next(each for each in LANGUAGES if each != language)
-    assert draft(record, other, folder).text == draft(record, other).text
+    assert draft(record, other, folder) == draft(record, other)
     with pytest.raises(RunError):
         export(folder)
     assert mine.read_text(encoding="utf-8").startswith("ZENTRALE"), "nothing is overwritten"
@@ -362,7 +375,7 @@ def test_a_template_that_is_no_text_is_named(tmp_path: Path) -> None:
 
 def test_an_edited_text_is_checked_for_what_it_lacks() -> None:
     record = facts(certificate())
-    text = draft(record, "en").text
+    text = draft(record, "en")
     assert left_out(record, "en", text.replace("\n", "  \n ")) == ()
     lacking = sentences(record, "en").remains[2]
     assert left_out(record, "en", text.replace(lacking, "")) == (lacking,)
@@ -372,7 +385,7 @@ def test_what_people_typed_is_no_template() -> None:
     record = facts(
         certificate(), people=0, labels=("{{ 7 * 7 }}", "a\nb"), reference="{% raw %}\n\nX"
     )
-    letter = draft(record, "en").text
+    letter = draft(record, "en")
     assert "“{{ 7 * 7 }}” and “a b”" in letter
     assert "{% raw %} X" in letter
 
@@ -382,7 +395,7 @@ def test_the_notice_of_an_extension_has_the_reason_and_the_new_day(
     tmp_path: Path, language: Language
 ) -> None:
     record = facts(state="received", extension="Many demands came in.")
-    text = extension_notice(record, language).text
+    text = extension_notice(record, language)
     assert record.extension in text
     assert ("2 February 2027" if language == "en" else "2. Februar 2027") in text
     with pytest.raises(RunError):

@@ -16,7 +16,7 @@ from report.exact_runs import make_run, people, quick_measures
 from unlabel import Federation
 from unlabel.data import ACTIVE
 from unlabel.desk.letter import certified, draft
-from unlabel.desk.letter_facts import TABLES, WEIGHTS, LetterFacts
+from unlabel.desk.letter_facts import EXPORT, LEFT, TABLES, WEIGHTS, LetterFacts
 from unlabel.desk.letter_words import SENTENCES
 from unlabel.errors import CertificateError
 from unlabel.report.service import purge_times
@@ -64,12 +64,18 @@ def facts_of(run: Federation, request: str, *, count: int = 1) -> LetterFacts:
     )
 
 
+def names_left(facts: LetterFacts) -> set[str]:
+    """Return what the list of copies calls all that may be left; exports are asked for apart."""
+    listed = {copy.what for copy in facts.copies or () if copy.state != "kept"}
+    return {what for what in listed if not what.startswith(EXPORT)}
+
+
 def test_an_exact_request_is_told_as_exact_and_only_what_was_purged_as_removed(
     committed: tuple[Path, str], tmp_path: Path
 ) -> None:
     folder, request = committed
     run = Federation.open(shutil.copytree(folder, tmp_path / "run"))
-    before = draft(facts_of(run, request), "en").text
+    before = draft(facts_of(run, request), "en")
     assert WORDS["refit"] in before
     assert WORDS["exact"] in before
     for key in ("unpurged-own", "table-left"):
@@ -77,7 +83,11 @@ def test_an_exact_request_is_told_as_exact_and_only_what_was_purged_as_removed(
     for key in ("purged-own", "table-cleared"):
         assert WORDS[key] not in before
     run.purge()
-    after = draft(facts_of(run, request), "en").text
+    run.export(tmp_path / "top.safetensors")
+    record = facts_of(run, request)
+    assert names_left(record) <= {*TABLES, WEIGHTS, *LEFT}, "a name of its own in every language"
+    assert any(copy.what.startswith(EXPORT) for copy in record.copies or ())
+    after = draft(record, "en")
     assert WORDS["exact"] in after
     for key in ("purged-own", "table-cleared"):
         assert WORDS[key] in after
@@ -90,17 +100,18 @@ def test_a_request_that_nobody_audited_is_not_told_as_forgotten(tmp_path: Path) 
     request = measured.forget(folder, LABEL, purge=False)
     run = Federation.open(folder)
     record = facts_of(run, request, count=0)
-    letter = draft(record, "en").text
-    assert WORDS["not-audited"] in letter
+    letter = draft(record, "en")
+    assert WORDS["not-stated"] in letter
     assert WORDS["changed-open"] in letter
-    assert "tests" not in letter.replace(WORDS["not-audited"], "")
+    assert "tests" not in letter.replace(WORDS["not-stated"], "")
     for party in run.passives:
         assert party in letter, "who did not purge is named"
     run.purge()
     record = facts_of(run, request, count=0)
-    letter = draft(record, "en").text
+    letter = draft(record, "en")
     assert "did not confirm" not in letter
     assert WORDS["table-left"] in letter, "nobody cleared the dataset itself"
+    assert names_left(record) <= {*TABLES, WEIGHTS, *LEFT}
     # What has a sentence of its own is called so in the list.
     assert {WEIGHTS, TABLES[1]} <= {copy.what for copy in record.copies or ()}
 

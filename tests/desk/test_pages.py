@@ -11,13 +11,20 @@ from pathlib import Path
 import pytest
 from cli.command_line import one_thread
 
+from desk.asking import wait_idle
 from desk.browsers import DEMAND, Browser
 from desk.conftest import MakeBrowser, MakeDesk
 from unlabel import verify
+from unlabel.config.loader import read_run_folder
+from unlabel.desk.accounts import Account
+from unlabel.desk.demands import Demand
+from unlabel.desk.letter_words import LANGUAGES, SENTENCES, Language
 from unlabel.desk.settings import DeskSettings
+from unlabel.desk.visits import MOST_BYTES
 from unlabel.files import sha256
 from unlabel.party import Ledger
 from unlabel.progress import watch_nothing
+from unlabel.train.cleared import LabelTable
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -187,6 +194,34 @@ def test_ids_that_nobody_has_are_named_and_can_be_changed(ada: Browser) -> None:
     assert ada.desk.requests.people(1) == ["P005"]
 
 
+@pytest.mark.parametrize("typed", ["\n", "\r\n"])
+def test_whoever_changes_a_request_changes_nobody_by_the_way(ada: Browser, typed: str) -> None:
+    ids, received = ["Doe, John", "17;3", "C\t2", "C-1"], f"{ada.desk.today()}"
+    table = ("id\n" + "".join(f'"{each}"\n' for each in ids)).encode()
+    ada.post("/requests", {"file": ("l.csv", table)}, kind="people", received=received)
+    ada.at(1)
+    text = ada.get("/requests/1/edit").find(r'id="ids"[^>]*>(.*?)</textarea>')
+    assert text == "\n".join(ids)
+    known = {"kind": "people", "received": received, "reference": "2026/17"}
+    for shown, expected in ((text, ids), (text + "\nC-3", [*ids, "C-3"]), (ids[0], ids[:1])):
+        page = ada.do(1, "edit", ids=shown.replace("\n", typed), **known)
+        assert page.has("2026/17")
+        assert ada.desk.requests.people(1) == expected
+
+
+def test_people_who_are_too_many_for_a_form_stay_where_it_is_empty(ada: Browser) -> None:
+    ids = [f"{number:0200}" for number in range(MOST_BYTES // 200)]
+    demand = Demand(ids=tuple(ids), received=ada.desk.today())
+    ada.desk.receive(demand, Account("ada", "caseworker"))
+    ada.at(1)
+    assert ada.get("/requests/1/edit").has(r'id="ids"[^>]*></textarea>')
+    known = {"kind": "people", "received": f"{ada.desk.today()}"}
+    assert ada.do(1, "edit", ids="", reference="2026/17", **known).has("2026/17")
+    assert ada.desk.requests.people(1) == ids
+    ada.do(1, "edit", ids="P005", **known)
+    assert ada.desk.requests.people(1) == ["P005"]
+
+
 def test_people_are_read_from_a_list_in_a_file(ada: Browser) -> None:
     table = b"id,name\nP001,Anna\nP002,=cmd()\n"
     page = ada.post(
@@ -271,6 +306,13 @@ def test_requests_are_found_by_whatever_is_known_of_them(ada: Browser) -> None:
     ):
         page = _get_found(ada, words)
         assert page == numbers, words
+    about = Demand(labels=('say "hi"',), received=ada.desk.today())
+    ada.desk.receive(about, Account("ada", "caseworker"))
+    for words, numbers in (
+        *(("1", {"1"}), ("people", set()), ("abel", set()), ("[", set()), ("eda", {"3"})),
+        (' say "hi"', {"4"}),
+    ):
+        assert _get_found(ada, words) == numbers, words
     assert ada.get("/requests?state=certified").has("Nothing was found")
     assert ada.get("/requests?state=nonsense&page=x").status == 200
 
@@ -350,6 +392,58 @@ def test_a_certificate_that_lacks_signatures_or_does_not_hold_can_be_made_again(
     assert not page.has("write the letter and send it")
     page = ada.do(1, "certify")
     assert page.has("write the letter and send it"), page.trouble
+
+
+def test_a_request_is_certified_with_its_own_audit_before_the_next_one_is_carried_out(
+    ada: Browser,
+) -> None:
+    ada.receive()
+    ada.receive(ids="P006")
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    for state, action in (("committed", "purge"), ("purged", "certify")):
+        page = ada.at(2)
+        assert page.has(f"request 1</a> is {state} and has to be purged and certified first")
+        refused = ada.post("/requests/2/start", choice="refit")
+        assert (refused.status, refused.state()) == (409, "planned")
+        ada.do(1, action, sure="on")
+    known = ada.desk.requests.get(1).fact("certificate")
+    assert (known["depth"], known["faults"]) == ("bottoms", [])
+    before = ada.client.get("/requests/1/certificate").content
+    assert ada.carry_out(2).state() == "audited"
+    page = ada.do(1, "certify")
+    assert (page.state(), page.trouble) == (
+        "certified",
+        "The certificate that was issued stays, since one made now states no depth.",
+    )
+    assert ada.desk.requests.get(1).fact("certificate") == known
+    assert ada.client.get("/requests/1/certificate").content == before
+    assert ada.get("/requests/1/letter").has("This follows from the way in which the models")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_was_cleared_after_the_purge_is_told_as_cleared(
+    ada: Browser, language: Language
+) -> None:
+    table = LabelTable.of(read_run_folder(ada.desk.place.run))
+    assert table is not None
+    ada.receive(language=language)
+    ada.carry_out(1)
+    ada.do(1, "decide", decision="commit")
+    full = table.path.read_bytes()
+    ada.do(1, "purge", sure="on")
+    cleared = table.path.read_bytes()
+    assert cleared != full
+    table.path.write_bytes(full)  # as a table that the label holder empties
+    ada.do(1, "certify")
+    assert SENTENCES[language]["table-left"] in ada.get("/requests/1/letter.txt").text
+    table.path.write_bytes(cleared)
+    ada.do(1, "certify")
+    assert SENTENCES[language]["table-cleared"] in ada.get("/requests/1/letter.txt").text
+    table.path.write_bytes(full)
+    ada.post("/federation/look")
+    wait_idle(ada.desk)
+    assert SENTENCES[language]["table-left"] in ada.get("/requests/1/letter.txt").text
 
 
 def test_the_trail_is_a_ledger_that_can_be_checked_elsewhere(ada: Browser, tmp_path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -25,12 +30,13 @@ from desk.asking import (
     stored,
     wait_idle,
 )
-from desk.browsers import PASSWORD, Browser
+from desk.browsers import DEMAND, PASSWORD, Browser
 from desk.conftest import MakeBrowser
 from unlabel.desk.accounts import FREE
 from unlabel.desk.app import app
 from unlabel.desk.office import Desk
-from unlabel.desk.visits import POSTS
+from unlabel.desk.sessions import IDLE
+from unlabel.desk.visits import POSTS, Buckets, TooOften
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -286,6 +292,26 @@ def test_no_session_asks_without_end(planned: Desk, make_browser: MakeBrowser) -
     assert ask(bert, "POST", "/requests/{number}/cancel").status == 409, "others go on"
 
 
+def test_threads_that_ask_at_once_share_what_is_left() -> None:
+    buckets, taken = Buckets(), list[int]()
+
+    def take() -> None:
+        for _ in range(2000):
+            with contextlib.suppress(TooOften):
+                buckets.take("somebody", 500, 1e-9)
+                taken.append(1)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    sys.setswitchinterval(before)
+    assert len(taken) == 500
+
+
 def test_what_was_typed_comes_back_where_the_session_has_ended(
     planned: Desk, make_browser: MakeBrowser
 ) -> None:
@@ -300,3 +326,36 @@ def test_what_was_typed_comes_back_where_the_session_has_ended(
     # A page of another site puts nothing onto one of ours.
     page = ask(ada, "POST", "/requests/1/letter", fields=fields, headers={"origin": "https://a.b"})
     assert (page.status, page.has("Jane")) == (401, False)
+
+
+def test_what_was_typed_comes_back_where_somebody_has_signed_in_again_meanwhile(
+    planned: Desk, make_browser: MakeBrowser
+) -> None:
+    ada = make_browser(planned, "ada")
+    before, form = ada.token, {"demand": ("demand.pdf", DEMAND)}
+    ada.sign_in("ada")
+    assert ada.token != before
+    ada.token = before
+    page = ada.post("/requests", form, kind="people", ids="P006", reference="<2026/17>")
+    assert page.status == 403
+    assert page.trouble == "The form is not of this session; load the page again."
+    assert page.has(r"readonly>P006</textarea>.*readonly>&lt;2026/17&gt;</textarea>")
+    headers = {"origin": "https://a.b"}
+    page = ada.post("/requests", form, headers, kind="people", ids="P006")
+    assert (page.status, page.has("P006")) == (403, False)
+
+
+def test_a_page_that_asks_again_by_itself_keeps_no_session_alive(
+    planned: Desk, make_browser: MakeBrowser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ada, later = make_browser(planned, "ada"), [time.time()]
+    monkeypatch.setattr(planned.sessions, "_now", lambda: later[0])
+    by_itself = {"hx-request": "true", "hx-trigger": "progress"}
+    for headers, expected in (({}, [200] * 4), (by_itself, [200, 200, 401, 401])):
+        statuses = []
+        for _ in range(4):
+            later[0] += IDLE / 3 + 1
+            statuses.append(ask(ada, "GET", "/federation", headers=headers).status)
+        assert statuses == expected
+    template = resources.files("unlabel.desk").joinpath("templates/federation.html").read_text()
+    assert '<section class="card next" id="progress" hx-get="/federation"' in template

@@ -88,6 +88,16 @@ def test_threads_write_one_after_another_and_lose_nothing(store: Store) -> None:
     assert sorted(int(name.split()[0]) for name in names(store)) == list(range(40))
 
 
+def test_connections_of_threads_that_ended_are_closed(store: Store) -> None:
+    for _ in range(20):
+        thread = threading.Thread(target=names, args=(store,))
+        thread.start()
+        thread.join()
+    assert names(store) == []
+    files = [os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists()]
+    assert files.count(str(store.path)) < 5  # of this thread and the last; SQLite keeps one more
+
+
 def test_references_are_checked_and_nobody_else_may_read(store: Store) -> None:
     with pytest.raises(sqlite3.IntegrityError), store.transaction() as connection:
         connection.execute("INSERT INTO two VALUES ('nobody')")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from cli.command_line import one_thread
@@ -19,7 +20,7 @@ from unlabel.desk.demands import Demand
 from unlabel.desk.office import Desk
 from unlabel.desk.place import Place
 from unlabel.desk.requests import Request
-from unlabel.desk.tasks import VERBS, Verb
+from unlabel.desk.tasks import Verb
 from unlabel.desk.worker import INTERNAL, KILLED, TRIES, Worker
 from unlabel.errors import RunError
 from unlabel.party import Ledger, PassiveParty
@@ -145,6 +146,7 @@ def test_what_can_be_stopped_leaves_every_party_as_it_was(
     assert staged_in(desk.place.home) is None
     if how == "stopped":
         assert request(desk).state == "planned"
+        assert request(desk).fact("choice") is None, "nothing was carried out"
         last = desk.trail.of(number)[-1]
         assert (last.event, last.note) == ("stopped", {"by": "bert", "what": "forget"})
         ask(desk, number, "forget")
@@ -160,6 +162,51 @@ def test_what_waits_is_stopped_without_being_begun(desk: Desk) -> None:
     assert Worker(desk).work()
     assert request(desk).state == "received"
     assert [e.event for e in desk.trail.of(number)] == ["received", "stop plan", "stopped"]
+
+
+def test_who_waited_for_a_request_that_came_to_nothing_is_looked_at(desk: Desk) -> None:
+    first = received(desk)
+    work(desk)
+    second = received(desk, "P007")
+    ask(desk, first, "forget")
+    assert Worker(desk).work()
+    assert request(desk, second).fact("waits")
+    desk.cancel(first, ADA)
+    work(desk)
+    assert [request(desk, number).state for number in (first, second)] == ["planned"] * 2
+
+
+def test_nothing_stays_of_what_was_staged_and_is_gone(desk: Desk, tmp_path: Path) -> None:
+    number, backup = received(desk), tmp_path / "backup"
+    work(desk)
+    shutil.copytree(desk.place.run, backup)
+    ask(desk, number, "forget")
+    work(desk)
+    assert (desk.place.files(number) / verbs.VERDICT).exists()
+    shutil.rmtree(desk.place.run)
+    shutil.copytree(backup, desk.place.run)
+    Worker(desk)._look_around()
+    assert request(desk).state == "planned"
+    assert {"previews", "trouble"} <= request(desk).facts.keys()
+    assert not {"choice", "request", "figures", "audit"} & request(desk).facts.keys()
+    assert list(desk.place.files(number).iterdir()) == []
+
+
+def test_a_commit_that_the_run_has_lost_is_in_nobodys_way(desk: Desk, tmp_path: Path) -> None:
+    first, second, backup = received(desk), received(desk, "P007"), tmp_path / "backup"
+    work(desk)
+    shutil.copytree(desk.place.run, backup)
+    ask(desk, first, "forget")
+    work(desk)
+    ask(desk, first, "commit")
+    work(desk)
+    with pytest.raises(RunError):
+        ask(desk, second, "forget")
+    shutil.rmtree(desk.place.run)
+    shutil.copytree(backup, desk.place.run)
+    ask(desk, second, "forget")
+    work(desk)
+    assert request(desk, second).state == "audited"
 
 
 def test_a_commit_cannot_be_stopped(desk: Desk) -> None:
@@ -346,8 +393,8 @@ def test_tasks_of_two_requests_are_done_in_turn(desk: Desk) -> None:
 def test_every_verb_has_an_act_and_a_name() -> None:
     from unlabel.desk.tasks import CANCELLABLE, DOING
 
-    assert set(VERBS) == set(verbs.ACTS) == set(DOING)
-    assert set(CANCELLABLE) < set(VERBS)
+    assert set(get_args(Verb)) == set(verbs.ACTS) == set(DOING)
+    assert set(CANCELLABLE) < set(DOING)
 
 
 def test_settings_of_a_desk_are_read_from_its_folder(desk: Desk, tmp_path: Path) -> None:

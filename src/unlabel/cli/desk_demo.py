@@ -8,15 +8,15 @@ from datetime import timedelta
 from pathlib import Path
 
 from unlabel.cli.demo import demo_config
+from unlabel.cli.desk import operator
 from unlabel.cli.output import messages, print_table, say
 from unlabel.cli.progress import TrainingBars
 from unlabel.compat import run_file
 from unlabel.desk.accounts import Account, Role
-from unlabel.desk.answering import digest, keep_letter, note_sent
+from unlabel.desk.answering import digest, keep_letter, letter_facts, note_sent
 from unlabel.desk.demands import Demand
 from unlabel.desk.letter import draft
 from unlabel.desk.office import Desk
-from unlabel.desk.pages.papers import letter_facts
 from unlabel.desk.place import Place
 from unlabel.desk.worker import Worker
 from unlabel.errors import RunError
@@ -29,12 +29,14 @@ two_persons: true
 organisation: Example Bank, Data Protection
 contact: privacy@example.org
 """
+#: Lies in desks of demos alone: the accounts of no other get new passwords.
+MARK = "demo"
 DEMAND = b"Please forget what you have stored about me.\n"
 
 
 def prepare(run: Path) -> None:
     """Make the run and its desk where they are not there, and accounts with new passwords."""
-    if run_file(run).is_file() and not Place.of(run).desk.is_dir():
+    if run_file(run).is_file() and not (Place.of(run).desk / MARK).is_file():
         raise RunError(f"'{run}' is a run already, and none of the demo; name another folder.")
     if not run_file(run).is_file():
         federation = Federation.create(demo_config("blind", seed=0), run)
@@ -47,8 +49,10 @@ def prepare(run: Path) -> None:
         password = "-".join(secrets.token_hex(2) for _ in range(4))
         if name in {each.name for each in desk.accounts.all()}:
             desk.accounts.set_password(name, password)
+            desk.trail.add("password changed", None, operator(), account=name)
         else:
             desk.accounts.add(name, role, password)
+            desk.trail.add("account added", None, operator(), account=name, role=role)
         rows.append([name, role, password])
     desk.close()
     print_table("Accounts of this demo", rows)
@@ -59,6 +63,7 @@ def _requests(run: Path) -> None:
     place = Place.of(run)
     shutil.rmtree(place.desk, ignore_errors=True)
     write_atomically(place.desk / "desk.yaml", SETTINGS.encode(), mode=0o600)
+    write_atomically(place.desk / MARK, b"", mode=0o600)
     place.desk.chmod(0o700)
     desk = Desk.open(run)
     worker, today = Worker(desk), desk.today()
@@ -88,7 +93,7 @@ def _requests(run: Path) -> None:
         work()
         desk.certify(first, ada)
         work()
-        letter = draft(letter_facts(desk, desk.requests.get(first)), "en").text
+        letter = draft(letter_facts(desk, desk.requests.get(first)), "en")
         keep_letter(desk, first, "en", letter, ada)
         note_sent(desk, first, digest(letter), today, ada)
         second = receive(25, "2026/18", labels=("3",))

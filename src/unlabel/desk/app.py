@@ -17,7 +17,7 @@ from unlabel.desk.failures import status_of
 from unlabel.desk.office import Desk
 from unlabel.desk.pages import federation, listing, new, one, papers, sign_in, trail
 from unlabel.desk.views import plain_page
-from unlabel.desk.visits import Buckets, NotSignedIn, TooOften, typed_in
+from unlabel.desk.visits import Buckets, NotSignedIn, OtherSession, TooOften, typed_in
 from unlabel.desk.worker import Worker
 from unlabel.errors import UnlabelError
 from unlabel.serve.limits import Limits
@@ -133,7 +133,8 @@ def answered(error: Exception) -> Response:
             error.status_code, "Not possible"
         )
         sentence = "There is no such page." if error.status_code == 404 else str(error.detail)
-        return plain_page(error.status_code, heading, f"{sentence.rstrip('.')}.")
+        typed = error.typed if isinstance(error, OtherSession) else ()
+        return plain_page(error.status_code, heading, f"{sentence.rstrip('.')}.", typed)
     if isinstance(error, RequestValidationError):
         return plain_page(404, "Nothing is here", "There is no such page.")
     return plain_page(500, "That failed", "The request failed; the desk's log says where.")

@@ -109,12 +109,12 @@ def expect_receivable(received: date, today: date) -> None:
         )
 
 
-def expect_sent(day: date, received: date, today: date) -> None:
-    """Raise where a letter that answers a demand cannot have been sent on a day."""
-    if not received <= day <= today:
+def expect_sent(day: date, kept: date, today: date) -> None:
+    """Raise where a letter that was kept on some day cannot have been sent on another."""
+    if not kept <= day <= today:
         raise SettingsError(
-            f"Expected the day on which the letter was sent, from that of receipt, {received}, to "
-            f"today, {today}, but got {day}."
+            f"Expected the day on which the letter was sent, from that on which it was kept, "
+            f"{kept}, to today, {today}, but got {day}."
         )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,6 +18,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from unlabel.desk import deadline
 from unlabel.desk.letter_facts import LetterFacts, one_line, sentences
 from unlabel.desk.letter_words import LANGUAGES, Language, Words
+from unlabel.desk.store import FOLDER_MODE
 from unlabel.errors import CertificateError, RunError
 from unlabel.files import write_atomically
 from unlabel.report.certificate_form import Body
@@ -29,14 +29,6 @@ Kind = Literal["letter", "extension"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 #: What goes wrong in a template that somebody wrote.
 MISTAKES = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
-
-
-@dataclass(frozen=True)
-class Letter:
-    """A letter as plain text, paragraphs parted by blank lines."""
-
-    subject: str
-    text: str
 
 
 def certified(path: Path, request: str, run: Path | None = None) -> Body:
@@ -54,19 +46,18 @@ def certified(path: Path, request: str, run: Path | None = None) -> Body:
     return checks.body
 
 
-def draft(facts: LetterFacts, language: Language, templates: Path | None = None) -> Letter:
-    """Return the letter on what came of a request.
+def draft(facts: LetterFacts, language: Language, templates: Path | None = None) -> str:
+    """Return the letter on what came of a request as plain text.
 
     templates  a folder with templates of one's own; those that it lacks are the package's
     """
-    parts = sentences(facts, language)
-    text = _rendered("letter", facts, language, templates, vars(parts))
+    text = _rendered("letter", facts, language, templates, vars(sentences(facts, language)))
     missing = left_out(facts, language, text)
     if missing:
         raise RunError(
             f"Template 'letter.{language}.txt' leaves out what has to be said: \"{missing[0]}\""
         )
-    return Letter(parts.subject, text)
+    return text
 
 
 def left_out(facts: LetterFacts, language: Language, text: str) -> tuple[str, ...]:
@@ -82,9 +73,7 @@ def gaps(language: Language, text: str) -> tuple[str, ...]:
     return (asked,) if asked in one_line(text) else ()
 
 
-def extension_notice(
-    facts: LetterFacts, language: Language, templates: Path | None = None
-) -> Letter:
+def extension_notice(facts: LetterFacts, language: Language, templates: Path | None = None) -> str:
     """Return the notice that the term is extended, with the reason."""
     if not facts.extension:
         raise RunError("The term was not extended, so there is no notice of that.")
@@ -93,7 +82,7 @@ def extension_notice(
     text = _rendered("extension", facts, language, templates, values)
     if values["reason"] not in one_line(text):
         raise RunError(f"Template 'extension.{language}.txt' leaves out the reason.")
-    return Letter(subject, text)
+    return text
 
 
 def export(folder: Path) -> list[Path]:
@@ -102,7 +91,8 @@ def export(folder: Path) -> list[Path]:
     present = [name for name in names if (folder / name).exists()]
     if present:
         raise RunError(f"There is '{folder / present[0]}' already; nothing was changed.")
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     for name in names:
         write_atomically(folder / name, _packaged(name).encode())
     return [folder / name for name in names]

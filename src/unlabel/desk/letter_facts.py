@@ -24,6 +24,16 @@ ENDED = ("rolled-back", "withdrawn")
 #: What `copies` calls the places that have sentences of their own.
 TABLES = ("labels in the label holder's own table", "labels in the dataset itself")
 WEIGHTS = "weights from before"
+#: The other things that it finds left, by the keys of their words, and what exports begin with.
+LEFT = {
+    "commitments to labels of rows": "commitments",
+    "digest of all labels": "digest",
+    "what retrained models answered, with labels": "retrained",
+    "weights of an open request": "staged",
+    "curves of training": "curves",
+    "messages that it received and sent": "messages",
+}
+EXPORT = "exported top of version "
 
 
 @dataclass(frozen=True)
@@ -168,13 +178,20 @@ def _remains(facts: LetterFacts, words: Words) -> list[str]:
     if table != "cleared":
         remains.append(say(f"table-{table}"))
     places = [
-        f"{one_line(copy.place)} ({copy.what})"
+        f"{one_line(copy.place)} ({_what(copy, words)})"
         for copy in facts.copies or ()
         if copy.state == "left" and copy.what not in (*TABLES, WEIGHTS)
     ]
     if places:
         remains.append(say("copies-left", places=words.listed(places)))
     return [*remains, *(say(key) for key in ("evidence", "features", "out-of-reach"))]
+
+
+def _what(copy: Copy, words: Words) -> str:
+    """Return what may lie at a place, in the letter's language."""
+    if copy.what.startswith(EXPORT):
+        return words.say("exported", version=copy.what.removeprefix(EXPORT))
+    return words.say(LEFT[copy.what]) if copy.what in LEFT else copy.what
 
 
 def _limits(facts: LetterFacts) -> list[str]:
@@ -186,9 +203,11 @@ def _limits(facts: LetterFacts) -> list[str]:
     if body.depth == "none":
         limits.append("not-none")
     elif _is_made_exactly(body):
-        limits += [] if _is_exact(body) else ["not-attested"]
+        needed = set(body.replay.bases) - {ACTIVE} if body.replay is not None else set()
+        why = "not-stated" if needed <= body.bases.keys() else "not-attested"
+        limits += [] if _is_exact(body) else [why]
     elif body.depth is None:
-        limits.append("not-audited")
+        limits.append("not-stated")
     else:
         limits += [f"not-{_subject(facts)}-{body.depth}"] if body.depth != "bottoms" else []
         limits.append("tests-end")

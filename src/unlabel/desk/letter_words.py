@@ -74,8 +74,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "unchanged": "Because of your request nothing was changed in our models.",
         "not-none": "Our tests show that this information is still there, or that the models lost "
         "too much else. What you asked for was not achieved.",
-        "not-audited": "How far the models have forgotten this information was not tested, so we "
-        "state nothing about it.",
+        "not-stated": "The certificate does not say how far the models have forgotten this "
+        "information, so we state nothing about it.",
         "not-attested": "Not every partner has signed for its model, so we state nothing about how "
         "far the models have forgotten this information.",
         "not-certified": "There is no signed certificate of this yet, so we state nothing about "
@@ -103,6 +103,13 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "table-unknown": "Whether the table from which our models learnt still holds this "
         "information is not recorded.",
         "copies-left": "There are more places where it may still lie: {places}.",
+        "commitments": "commitments to labels of rows",
+        "digest": "digest of all labels",
+        "retrained": "what retrained models answered, with labels",
+        "staged": "weights of an open request",
+        "curves": "curves of training",
+        "messages": "messages that it received and sent",
+        "exported": "exported top of version {version}",
         "evidence": "We keep a record of this request, which says what it was about, as evidence "
         "of what was done.",
         "features": "Other information about you, which the models take as their input, was no "
@@ -173,8 +180,8 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "unchanged": "Wegen Ihres Antrags wurde an unseren Modellen nichts geändert.",
         "not-none": "Unsere Prüfungen zeigen, dass diese Angaben noch da sind oder dass die "
         "Modelle zu viel anderes verloren haben. Was Sie verlangt haben, wurde nicht erreicht.",
-        "not-audited": "Wie weit die Modelle diese Angaben vergessen haben, wurde nicht geprüft; "
-        "darüber sagen wir deshalb nichts.",
+        "not-stated": "Die Bescheinigung sagt nicht, wie weit die Modelle diese Angaben vergessen "
+        "haben; darüber sagen wir deshalb nichts.",
         "not-attested": "Nicht alle Partner haben für ihr Modell unterzeichnet; wie weit die "
         "Modelle diese Angaben vergessen haben, darüber sagen wir deshalb nichts.",
         "not-certified": "Eine unterzeichnete Bescheinigung gibt es noch nicht; wie weit die "
@@ -204,6 +211,13 @@ SENTENCES: dict[Language, dict[str, str]] = {
         "table-unknown": "Ob die Tabelle, aus der unsere Modelle gelernt haben, diese Angaben noch "
         "enthält, ist nicht festgehalten.",
         "copies-left": "Es gibt weitere Stellen, an denen sie noch liegen können: {places}.",
+        "commitments": "Prüfsummen zu den Ergebnissen einzelner Zeilen",
+        "digest": "Prüfsumme über alle Ergebnisse",
+        "retrained": "Antworten neu trainierter Modelle, mit Ergebnissen",
+        "staged": "Modellgewichte eines offenen Antrags",
+        "curves": "Verlaufskurven des Trainings",
+        "messages": "empfangene und gesendete Nachrichten",
+        "exported": "ausgegebenes Modell der Fassung {version}",
         "evidence": "Als Nachweis behalten wir eine Aufzeichnung dieses Antrags, in der steht, "
         "worum es ging.",
         "features": "Andere Angaben über Sie, die den Modellen als Eingabe dienen, waren nicht "
@@ -227,6 +241,11 @@ _MONTHS: dict[Language, tuple[str, ...]] = {
         *("Juli", "August", "September", "Oktober", "November", "Dezember"),
     ),
 }
+
+
+def language_of(text: str) -> Language:
+    """Return the language that a word names, English if none."""
+    return next((each for each in LANGUAGES if each == text), "en")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from unlabel.desk.accounts import Account, Accounts
 from unlabel.desk.demands import Demand, safe_name
 from unlabel.desk.failures import WrongState, wrong_state
 from unlabel.desk.place import STORE, Place
-from unlabel.desk.requests import About, Request, Requests
+from unlabel.desk.requests import UNCERTIFIED, About, Request, Requests
 from unlabel.desk.sessions import Sessions
 from unlabel.desk.settings import DeskSettings, read_settings
 from unlabel.desk.store import Store
@@ -33,9 +33,7 @@ from unlabel.train.label_record import LabelRecord
 
 #: Facts about the whole run that the desk keeps, by name, with when they were noted.
 SCHEMA = "CREATE TABLE IF NOT EXISTS notes (name TEXT PRIMARY KEY, value TEXT, at TEXT NOT NULL)"
-SCHEMAS = (
-    *(accounts.SCHEMA, sessions.SCHEMA, requests.SCHEMA, tasks.SCHEMA, trail.SCHEMA, SCHEMA),
-)
+SCHEMAS = (*(each.SCHEMA for each in (accounts, sessions, requests, tasks, trail)), SCHEMA)
 #: Characters of a reason.
 LONGEST_REASON = 2000
 
@@ -172,11 +170,12 @@ class Desk:
             chosen = next((each for each in previews if each["key"] == choice), None)
             if chosen is None or chosen["trouble"]:
                 raise SettingsError("Choose one of the ways that are possible.")
-            other = self.requests.open()
+            other = self.in_the_way()
             if other is not None:
+                first = "purged and certified" if other.state in UNCERTIFIED else "decided on"
                 raise WrongState(
                     f"Request {other.number} is {other.state}; the run carries out one at a time, "
-                    f"so have that one decided on first."
+                    f"so have that one {first} first."
                 )
             # The key decides every draw, and tells this request's outcome from any other's.
             key = secrets.token_hex(32)
@@ -187,6 +186,17 @@ class Desk:
             self._queue("forget", number, by, choice=choice, **why)
             facts = {"choice": choice, "key": key, "disclosed": disclosed}
             self.requests.note(number, "running", **facts)
+
+    def in_the_way(self) -> Request | None:
+        """Return the request that has to be decided on, or certified, before the next begins."""
+        last = self.last_committed()
+        uncertified = last is not None and last.state in UNCERTIFIED
+        return self.requests.open() or (last if uncertified else None)
+
+    def last_committed(self) -> Request | None:
+        """Return the request of the last commit in the run's ledger, if it is of this desk."""
+        ids = [entry.request for entry in self.place.ledger() if entry.event == "commit"]
+        return self.requests.of_run(ids[-1]) if ids else None
 
     def audit(self, number: int, retrained: int, by: Account) -> None:
         """Have what is staged audited again."""
@@ -218,7 +228,6 @@ class Desk:
                 "reason": reasons,
                 "by": by.name,
                 "at": requests.now(),
-                "audit": request.fact("audit", {}).get("sha256", ""),
             }
             if self.settings.two_persons:
                 self.requests.note(number, proposal=proposal, trouble=None)

@@ -16,7 +16,8 @@ from unlabel.data import ACTIVE
 from unlabel.desk.store import FOLDER_MODE
 from unlabel.errors import CheckpointError, RunError
 from unlabel.federation import Federation
-from unlabel.files import locked, writing
+from unlabel.files import OWNER_ONLY, locked, writing
+from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
 
 LOCK, FILES, STORE = "desk.lock", "files", "desk.sqlite"
@@ -57,6 +58,10 @@ class Place:
     def home(self) -> Path:
         """The label holder's own folder."""
         return self.run / ACTIVE
+
+    def ledger(self) -> list[LedgerEntry]:
+        """Return the lines of the label holder's ledger."""
+        return Ledger(self.home, mode=OWNER_ONLY).entries()
 
     def __str__(self) -> str:
         return str(self.run) if self.kit is None else f"--federation {self.kit}"

@@ -29,6 +29,9 @@ STATES: tuple[State, ...] = get_args(State)
 ANSWERABLE: tuple[State, ...] = ("certified", "rolled-back", "withdrawn")
 #: A request that has one of these stands in the way of the next: the run has one at a time.
 OPEN: tuple[State, ...] = ("running", "staged", "audited")
+#: The last one of these is in the way of carrying out the next, whose audit takes the place of its
+#: own in the run, and whose purge removes the version by which an exact one is certified.
+UNCERTIFIED: tuple[State, ...] = ("committed", "purged")
 #: Requests that are looked at for a form that was sent twice, the newest first.
 AT_HAND = 20
 
@@ -166,6 +169,12 @@ class Requests:
             raise RunError(f"There is no request {number}.", code="no-such-request")
         return _request(rows[0])
 
+    def of_run(self, id: str) -> Request | None:
+        """Return the request that has an id in the run."""
+        same = "json_extract(facts, '$.request') = ?"
+        rows = self._store.rows(f"SELECT * FROM requests WHERE {same}", id)
+        return _request(rows[0]) if rows else None
+
     def people(self, number: int) -> list[str]:
         """Return the ids of the people that a request is about, as they were given."""
         rows = self._store.rows("SELECT id FROM people WHERE request = ? ORDER BY place", number)
@@ -215,8 +224,9 @@ class Requests:
         words = words.strip()
         if words:
             part = "%" + re_escaped(words) + "%"
-            either = ["reference LIKE ? ESCAPE '\\'", "subject LIKE ? ESCAPE '\\'"]
-            either += ["created_by LIKE ? ESCAPE '\\'"]
+            either = [f"{name} LIKE ? ESCAPE '\\'" for name in ("reference", "created_by")]
+            labels = "SELECT value FROM json_each(subject, '$.labels')"
+            either += [f"EXISTS ({labels} WHERE value LIKE ? ESCAPE '\\')"]
             either += ["number IN (SELECT request FROM people WHERE id = ?)"]
             values += [part, part, part, words]
             if words.lstrip("#").isdecimal() and len(words) < 15:

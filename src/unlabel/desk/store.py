@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from unlabel.errors import CheckpointError, RunError
@@ -32,7 +32,7 @@ class Store:
     def __init__(self, path: Path, schemas: Sequence[str]) -> None:
         self.path = path
         self._local = threading.local()
-        self._open: list[sqlite3.Connection] = []
+        self._open: list[tuple[threading.Thread, sqlite3.Connection]] = []
         self._lock = threading.Lock()
         with _in_words(path):
             path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -71,10 +71,15 @@ class Store:
 
     def close(self) -> None:
         """Close every thread's connection."""
-        with self._lock:
-            connections, self._open = self._open, []
         self._local = threading.local()
-        for connection in connections:
+        self._close(lambda _: True)
+
+    def _close(self, ends: Callable[[threading.Thread], bool]) -> None:
+        """Close the connections of some threads."""
+        with self._lock:
+            closing = [pair for pair in self._open if ends(pair[0])]
+            self._open = [pair for pair in self._open if pair not in closing]
+        for _, connection in closing:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
@@ -93,8 +98,9 @@ class Store:
             ):
                 connection.execute(f"PRAGMA {setting}").fetchall()
             self._local.connection = connection
+            self._close(lambda thread: not thread.is_alive())  # a server's come and go
             with self._lock:
-                self._open.append(connection)
+                self._open.append((threading.current_thread(), connection))
         return connection
 
 

@@ -11,14 +11,13 @@ import json
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from unlabel.desk.requests import now
 from unlabel.desk.store import Store
 from unlabel.errors import RunError
 
 Verb = Literal["plan", "forget", "audit", "commit", "rollback", "purge", "certify", "look"]
-VERBS: tuple[Verb, ...] = get_args(Verb)
 #: They change nothing before they have ended, or put all back, so that a person may stop them.
 CANCELLABLE: tuple[Verb, ...] = ("plan", "forget", "audit", "look")
 #: What a task is called while it is under way.

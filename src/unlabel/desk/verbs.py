@@ -6,6 +6,7 @@ there first, so that one that is begun again after a kill does nothing twice.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,10 +21,10 @@ from unlabel.desk.tasks import Task, Verb
 from unlabel.errors import RunError, UnlabelError
 from unlabel.federation import Federation
 from unlabel.files import OWNER_ONLY, sha256, write_atomically
+from unlabel.forget.copies import Copy
 from unlabel.forget.exact_methods import is_exact
 from unlabel.forget.plan import has_hidden
 from unlabel.forget.request_secrets import RequestSecrets
-from unlabel.party import Ledger, LedgerEntry
 from unlabel.progress import Watch
 from unlabel.report.certificate import committed
 from unlabel.report.service import purge_times, state_since
@@ -68,15 +69,11 @@ class Doing:
         """The id that the request has in the run."""
         return str(self.request.fact("request", ""))
 
-    def ledger(self) -> list[LedgerEntry]:
-        """Return the lines of the label holder's ledger."""
-        return Ledger(self.desk.place.home, mode=OWNER_ONLY).entries()
-
     def standing(self) -> str:
         """Return what became of the request in the run: staged, committed, rolled-back or none."""
         staged = staged_in(self.desk.place.home)
         before = "staged" if staged is not None and staged.id == self.id else "none"
-        return state_since(self.ledger(), self.id, before)
+        return state_since(self.desk.place.ledger(), self.id, before)
 
     def ended(self, state: State, event: str, facts: dict[str, Any], **note: Any) -> None:
         """Note, all at once, what the task came to."""
@@ -151,14 +148,8 @@ def audit(doing: Doing) -> None:
     content = json.dumps(verdict.to_json(), indent=1).encode()
     write_atomically(doing.desk.place.files(doing.number) / VERDICT, content, mode=OWNER_ONLY)
     _write_report(doing)
-    facts = {
-        "depth": verdict.depth,
-        "demanded": verdict.demanded,
-        "passed": verdict.passed,
-        "sha256": sha256(content),
-    }
-    note = {"depth": verdict.depth, "demanded": verdict.demanded, "passed": verdict.passed}
-    doing.ended("audited", "audited", {"audit": facts, "proposal": None}, **note)
+    facts = {"depth": verdict.depth, "demanded": verdict.demanded, "passed": verdict.passed}
+    doing.ended("audited", "audited", {"audit": facts, "proposal": None}, **facts)
 
 
 def commit(doing: Doing) -> None:
@@ -173,9 +164,13 @@ def commit(doing: Doing) -> None:
         copies = [asdict(each) for each in federation.copies()]
         doing.desk.keep_status(federation.status())
     _write_report(doing)
-    facts = {"copies": copies, "committed": committed(doing.ledger(), doing.id).at, "forced": force}
+    facts = {
+        "copies": copies,
+        "committed": committed(doing.desk.place.ledger(), doing.id).at,
+        "forced": force,
+    }
     with doing.desk.store.transaction():
-        doing.ended("committed", "committed", facts, head=doing.ledger()[-1].hash)
+        doing.ended("committed", "committed", facts, head=doing.desk.place.ledger()[-1].hash)
         doing.desk.plan_waiting()
 
 
@@ -190,7 +185,7 @@ def rollback(doing: Doing) -> None:
         doing.desk.keep_status(federation.status())
     _write_report(doing)
     with doing.desk.store.transaction():
-        doing.ended("rolled-back", "rolled back", {}, head=doing.ledger()[-1].hash)
+        doing.ended("rolled-back", "rolled back", {}, head=doing.desk.place.ledger()[-1].hash)
         doing.desk.plan_waiting()
 
 
@@ -205,7 +200,7 @@ def purge(doing: Doing) -> None:
         purged = purge_times(parties, doing.id)
     _write_report(doing)
     facts = {"copies": copies, "purged": purged}
-    doing.ended("purged", "purged", facts, head=doing.ledger()[-1].hash)
+    doing.ended("purged", "purged", facts, head=doing.desk.place.ledger()[-1].hash)
 
 
 def certify(doing: Doing) -> None:
@@ -214,16 +209,20 @@ def certify(doing: Doing) -> None:
     demand = files / "demand" if request.fact("demand") else None
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
         issued = federation.certificate(request=doing.id, received=request.received, demand=demand)
+        with contextlib.suppress(UnlabelError):  # not all can be reached: the list stays as it was
+            _list_copies(doing, federation.copies())
     content = issued.path.read_bytes()
-    write_atomically(files / CERTIFICATE, content, mode=OWNER_ONLY)
-    _write_report(doing)
-    checks = verify(files / CERTIFICATE, run=doing.desk.place.run, demand=demand)
+    checks = verify(issued.path, run=doing.desk.place.run, demand=demand)
     known = {
         "sha256": sha256(content),
+        "depth": issued.body["depth"],
         "faults": list(checks.faults),
         "signed": list(issued.body["parties"]),
         "not_signed": dict(issued.body["not_signed"]),
     }
+    _expect_no_less(known, request.fact("certificate"))
+    write_atomically(files / CERTIFICATE, content, mode=OWNER_ONLY)
+    _write_report(doing)
     facts = {"certificate": known, "purged": _purge_times(issued.body)}
     doing.ended("certified", "certified", facts, certificate=known["sha256"])
 
@@ -231,9 +230,10 @@ def certify(doing: Doing) -> None:
 def look(doing: Doing) -> None:
     """Ask every party where it stands."""
     with doing.desk.place.open(doing.watch, afresh=doing.resumed) as federation:
-        status = federation.status()
+        status, copies = federation.status(), federation.copies()
     with doing.desk.store.transaction():
         doing.desk.keep_status(status)
+        _list_copies(doing, copies)
         doing.desk.trail.add("looked", None, doing.task.asked_by)
         doing.desk.tasks.end(doing.task, "done")
 
@@ -278,9 +278,31 @@ def _expect(state: str, doing: Doing) -> None:
         raise WrongState(f"The request {words}, so that it cannot be {state}.")
 
 
+def _list_copies(doing: Doing, copies: list[Copy]) -> None:
+    """Note where something is left of the last request, until its letter is sent or another comes.
+
+    What is left then is of that other one too.
+    """
+    request = doing.desk.last_committed()
+    if request is not None and not request.is_ended and staged_in(doing.desk.place.home) is None:
+        doing.desk.requests.note(request.number, copies=[asdict(each) for each in copies])
+
+
+def _expect_no_less(known: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+    """Raise where a certificate lacks what the one has that was issued before and holds."""
+    if before is None or before["faults"]:
+        return
+    less = ["states no depth"] if before.get("depth") and not known["depth"] else []
+    less += [f"is not signed by {each}" for each in before["signed"] if each in known["not_signed"]]
+    less += ["does not hold"] if known["faults"] else []
+    if less:
+        words = " and ".join(less)
+        raise WrongState(f"The certificate that was issued stays, since one made now {words}.")
+
+
 def _purges(doing: Doing) -> bool:
     """Return whether the label holder's ledger has a purge after the request's commit."""
-    return any(purge_times({"active": doing.ledger()}, doing.id).values())
+    return any(purge_times({"active": doing.desk.place.ledger()}, doing.id).values())
 
 
 def _purge_times(body: Mapping[str, Any]) -> dict[str, str | None]:

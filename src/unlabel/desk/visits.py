@@ -6,6 +6,7 @@ have a browser post anything (it does not know the form's token, and names itsel
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -40,6 +41,14 @@ class NotSignedIn(Exception):
     """Nobody is signed in."""
 
 
+class OtherSession(HTTPException):
+    """A form is of another session than the browser's; `typed` is what somebody typed into it."""
+
+    def __init__(self, form: Form) -> None:
+        super().__init__(403, "The form is not of this session; load the page again.")
+        self.typed = form.typed()
+
+
 class TooOften(Exception):
     """Too many requests in a short time; `wait` says how long to wait, in seconds."""
 
@@ -62,6 +71,10 @@ class Form:
     def all(self, name: str) -> list[str]:
         """Return all texts of a field."""
         return self.texts.get(name, [])
+
+    def typed(self) -> list[tuple[str, str]]:
+        """Return what took time to type, by its name."""
+        return [(name, self.text(key)) for key, name in TYPED.items() if self.text(key).strip()]
 
     def number(self, name: str, default: int) -> int:
         """Return the whole number in a field."""
@@ -105,18 +118,19 @@ class Buckets:
 
     def __init__(self) -> None:
         self._left: dict[str, tuple[float, float]] = {}
+        self._lock = threading.Lock()
 
     def take(self, who: str, most: int, rate: float) -> None:
         """Count a request, or raise where it comes too soon."""
-        now = time.monotonic()
-        left, at = self._left.pop(who, (float(most), now))
-        left = min(float(most), left + (now - at) * rate)
+        with self._lock:
+            now = time.monotonic()
+            left, at = self._left.pop(who, (float(most), now))
+            left = min(float(most), left + (now - at) * rate)
+            self._left[who] = left - 1 if left >= 1 else left, now
+            while len(self._left) > MOST_BUCKETS:  # the one that was used longest ago
+                del self._left[next(iter(self._left))]
         if left < 1:
-            self._left[who] = left, now
             raise TooOften((1 - left) / rate)
-        self._left[who] = left - 1, now
-        while len(self._left) > MOST_BUCKETS:  # the one that was used longest ago
-            del self._left[next(iter(self._left))]
 
 
 def desk_of(request: Request) -> Desk:
@@ -150,7 +164,9 @@ def set_cookie(request: Request, response: Response, token: str) -> None:
 def visiting(request: Request) -> Visit:
     """Return who is signed in."""
     token = request.cookies.get(cookie_name(request), "")
-    session = desk_of(request).sessions.find(token) if token else None
+    # A page that asks again by itself, to see how something goes, is nobody who does anything.
+    using = request.headers.get("hx-trigger") != "progress"
+    session = desk_of(request).sessions.find(token, using=using) if token else None
     if session is None:
         throttled(request)
         raise NotSignedIn
@@ -213,7 +229,7 @@ def expect_own_site(request: Request) -> None:
 def expect_token(cookie: str, form: Form) -> None:
     """Raise where a form does not bring the token that belongs to the browser's."""
     if not cookie or not fits(cookie, form.text("form_token")):
-        raise HTTPException(403, "The form is not of this session; load the page again.")
+        raise OtherSession(form)
 
 
 async def read_form(request: Request) -> Form:
@@ -238,10 +254,9 @@ async def typed_in(request: Request) -> list[tuple[str, str]]:
         return []
     try:
         expect_own_site(request)
-        form = await read_form(request)
+        return (await read_form(request)).typed()
     except HTTPException:
         return []
-    return [(name, form.text(key)) for key, name in TYPED.items() if form.text(key).strip()]
 
 
 def drawn(request: Request) -> tuple[str, str]:

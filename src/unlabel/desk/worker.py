@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from unlabel.desk.requests import OPEN, State
 from unlabel.desk.tasks import CANCELLABLE, Task
-from unlabel.desk.verbs import ACTS, Doing, staged_by
+from unlabel.desk.verbs import ACTS, REPORT, VERDICT, Doing, staged_by
 from unlabel.errors import UnlabelError
 from unlabel.federation import Federation
-from unlabel.files import OWNER_ONLY
-from unlabel.party import Ledger
 from unlabel.progress import Watch, watch_nothing
 from unlabel.report.certificate import committed
 from unlabel.report.service import state_since
@@ -39,6 +37,8 @@ LOOK = 1.0
 TRIES = 3
 INTERNAL = "It failed for a reason that the desk does not know; its log says where."
 KILLED = f"The desk was ended {TRIES} times while it did this, so it is not begun again by itself."
+#: Facts that go with a choice where nothing came of it.
+CHOSEN = ("choice", "disclosed", "request", "figures", "why_not", "audit", "proposal")
 #: The account that notes what nobody at this desk did.
 NOBODY = "desk"
 
@@ -211,15 +211,26 @@ class Worker:
         if task.request is None:
             return
         state: State | None = None
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {"trouble": trouble or None}
         if task.verb == "forget":
             # What failed may have been what comes after the staging.
             key = self._desk.requests.get(task.request).fact("key")
             id = staged_by(self._desk.place.home, key)
-            state, facts = ("staged", {"request": id}) if id else ("planned", {})
+            if not id:
+                self._start_over(task.request, trouble)
+                return
+            state, facts = "staged", {**facts, "request": id}
         elif task.verb in ("commit", "rollback"):
-            facts = {"decision": None}
-        self._desk.requests.note(task.request, state, trouble=trouble or None, **facts)
+            facts["decision"] = None
+        self._desk.requests.note(task.request, state, **facts)
+
+    def _start_over(self, number: int, trouble: str) -> None:
+        """Note that nothing came of the way that was chosen, and look at those that waited."""
+        for name in (VERDICT, REPORT):
+            (self._desk.place.files(number) / name).unlink(missing_ok=True)
+        facts = {**dict.fromkeys(CHOSEN), "trouble": trouble or None}
+        self._desk.requests.note(number, "planned", **facts)
+        self._desk.plan_waiting()
 
     def _look_around(self) -> None:
         """Note what became of a request that somebody decided on by other means."""
@@ -230,7 +241,7 @@ class Worker:
         staged = staged_in(home)
         if staged is not None and staged.id == id:
             return
-        entries = Ledger(home, mode=OWNER_ONLY).entries()
+        entries = self._desk.place.ledger()
         state = state_since(entries, id, "none")
         with self._desk.store.transaction():
             request = self._desk.requests.get(request.number)
@@ -243,9 +254,7 @@ class Worker:
                 self._desk.requests.note(request.number, "rolled-back", proposal=None)
             else:
                 trouble = "What was staged for this request is gone; it has to be started again."
-                self._desk.requests.note(
-                    request.number, "planned", trouble=trouble, request=None, proposal=None
-                )
+                self._start_over(request.number, trouble)
             self._desk.trail.add("noticed", request.number, NOBODY, state=state)
             self._desk.plan_waiting()
         self.changes += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from unlabel.desk.failures import status_of
 from unlabel.desk.letter_words import LANGUAGES
 from unlabel.desk.sessions import draw
 from unlabel.desk.views import page
-from unlabel.desk.visits import Form, Number, Visit, Working, Writer
+from unlabel.desk.visits import MOST_BYTES, Form, Number, Visit, Working, Writer
 from unlabel.errors import DataError, SettingsError, UnlabelError
 
 router = APIRouter()
@@ -50,7 +51,7 @@ def ask_again(visit: Working, number: Number) -> Response:
     known = {
         "kind": "people" if request.people else "labels",
         "labels": list(request.labels),
-        "ids": "\n".join(visit.desk.requests.people(number)),
+        "ids": in_lines(visit.desk.requests.people(number)),
         "received": request.received,
         "reference": request.reference,
         "language": request.fact("language", "en"),
@@ -62,17 +63,25 @@ def ask_again(visit: Working, number: Number) -> Response:
 def change(visit: Writer, number: Number) -> Response:
     """Change what a request is about."""
     try:
-        visit.desk.change(number, demand_in(visit.form), visit.account)
+        people = visit.desk.requests.people(number)
+        visit.desk.change(number, demand_in(visit.form, people), visit.account)
     except UnlabelError as error:
         return _page(visit, _typed(visit.form), str(error), status_of(error), number)
     visit.worker.wake()
     return RedirectResponse(f"/requests/{number}", 303)
 
 
-def demand_in(form: Form) -> Demand:
-    """Return the demand that a form describes."""
-    people = form.text("kind") == "people"
-    ids = [*ids_in(form.text("ids")), *_ids_of(form)] if people else []
+def demand_in(form: Form, before: Sequence[str] | None = None) -> Demand:
+    """Return the demand that a form describes.
+
+    before  ids of the request that is changed: they stay, whatever signs are in them, where the
+            text that they were shown as does, and one that was changed has one id a line
+    """
+    people, text = form.text("kind") == "people", form.text("ids").replace("\r\n", "\n")
+    typed = ids_in(text) if before is None else text.split("\n")
+    if before is not None and text == in_lines(before):
+        typed = list(before)
+    ids = [*typed, *_ids_of(form)] if people else []
     labels = [] if people else form.all("labels")
     name, content = form.files.get("demand", ("", b""))
     if len(content) > MOST_DEMAND:
@@ -110,6 +119,12 @@ def ids_in(text: str) -> list[str]:
     ['C-1', 'C-2', 'C-3', 'Van Dyck 7']
     """
     return [each.strip() for each in re.split(r"[\n\r,;\t]+", text) if each.strip()]
+
+
+def in_lines(ids: Sequence[str]) -> str:
+    """Return ids as a form shows them; empty where they are more than it brings back."""
+    text = "\n".join(ids)
+    return text if len(text.encode()) + len(ids) < MOST_BYTES else ""
 
 
 def _ids_of(form: Form) -> list[str]:

@@ -12,7 +12,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from unlabel.desk import deadline
-from unlabel.desk.answering import digest, note_sent
+from unlabel.desk.answering import digest, is_outdated, note_sent
 from unlabel.desk.failures import WrongState, status_of
 from unlabel.desk.figures import shown
 from unlabel.desk.pages.new import day_in
@@ -249,13 +249,15 @@ def _page(visit: Visit, number: int, refused: str = "", status: int = 200) -> Re
         may_extend=_may_extend(request, desk.today()),
         today=desk.today(),
         copies=_copies(request),
+        outdated=not request.is_ended and is_outdated(desk, request),
         digest=digest(request.fact("letter", {}).get("text", "")),
     )
 
 
 def _other(visit: Visit, request: Request) -> Request | None:
-    """Return the request that has to be decided on before this one is carried out."""
-    other = visit.desk.requests.open()
+    """Return the request that is in the way of this one: of its plan, or of carrying it out."""
+    desk = visit.desk
+    other = desk.in_the_way() if request.state == "planned" else desk.requests.open()
     return other if other is not None and other.number != request.number else None
 
 

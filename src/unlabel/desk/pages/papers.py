@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from datetime import date
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,20 +12,17 @@ from fastapi import APIRouter
 from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 
+from unlabel.desk.answering import is_outdated, issued, letter_facts, recorded
 from unlabel.desk.answering import keep_letter as keep
 from unlabel.desk.failures import status_of
-from unlabel.desk.letter import FOLDER, Letter, certified, draft, extension_notice, gaps, left_out
-from unlabel.desk.letter_facts import LetterFacts
-from unlabel.desk.letter_words import LANGUAGES, Language
+from unlabel.desk.letter import FOLDER, draft, extension_notice, gaps, left_out
+from unlabel.desk.letter_words import LANGUAGES, Language, language_of
 from unlabel.desk.office import Desk
 from unlabel.desk.requests import Request
 from unlabel.desk.verbs import REPORT
 from unlabel.desk.views import page
 from unlabel.desk.visits import Number, Reader, Visit, Writer
-from unlabel.errors import CertificateError, SettingsError, UnlabelError
-from unlabel.files import sha256
-from unlabel.forget.copies import Copy
-from unlabel.runfolder import CERTIFICATE
+from unlabel.errors import SettingsError, UnlabelError
 
 router = APIRouter()
 #: States in which there is something to tell the person.
@@ -52,7 +48,7 @@ def report(visit: Reader, number: Number) -> Response:
 @router.get("/requests/{number}/certificate")
 def certificate(visit: Reader, number: Number) -> Response:
     """Give the certificate out."""
-    path = _issued(visit.desk, visit.desk.requests.get(number))
+    path = issued(visit.desk, visit.desk.requests.get(number))
     if path is None:
         raise HTTPException(404)
     return _file(path.read_bytes(), f"certificate-{number}.json", "application/json")
@@ -83,7 +79,8 @@ def keep_letter(visit: Writer, number: Number) -> Response:
         if language not in LANGUAGES or len(text) > LONGEST:
             raise SettingsError(f"Expected a letter of at most {LONGEST:,} characters.")
         kept = "" if form.text("action") == "fresh" else text
-        keep(visit.desk, number, language, kept, visit.account)
+        record = form.text("record")  # of when it was shown: it may have changed meanwhile
+        keep(visit.desk, number, language_of(language), kept, visit.account, record)
     except UnlabelError as error:
         if error.code == "no-such-request":
             raise
@@ -95,7 +92,7 @@ def keep_letter(visit: Writer, number: Number) -> Response:
 def letter_text(visit: Reader, number: Number, language: str = "") -> Response:
     """Give the letter out."""
     request = _told(visit.desk.requests.get(number))
-    text = _letter_of(visit, request, language if language in LANGUAGES else "")[1].text
+    text = _letter_of(visit, request, language if language in LANGUAGES else "")[1]
     return _file(text.encode(), f"letter-{number}.txt", "text/plain; charset=utf-8")
 
 
@@ -105,60 +102,20 @@ def extension_text(visit: Reader, number: Number) -> Response:
     request = visit.desk.requests.get(number)
     if not request.fact("extension"):
         raise HTTPException(404)
-    language, facts = _language(request.fact("language", "en")), letter_facts(visit.desk, request)
-    text = extension_notice(facts, language, _templates(visit.desk)).text
+    language, facts = language_of(request.fact("language", "en")), letter_facts(visit.desk, request)
+    text = extension_notice(facts, language, _templates(visit.desk))
     return _file(text.encode(), f"extension-{number}.txt", "text/plain; charset=utf-8")
 
 
-def letter_facts(desk: Desk, request: Request) -> LetterFacts:
-    """Return all that a letter about a request may say."""
-    path, id = _issued(desk, request), str(request.fact("request", ""))
-    listed, decision = request.fact("copies"), request.fact("decision") or {}
-    return LetterFacts(
-        number=request.number,
-        received=date.fromisoformat(request.received),
-        today=desk.today(),
-        state=request.state,
-        people=request.people,
-        labels=request.labels,
-        reference=request.reference,
-        organisation=desk.settings.organisation,
-        contact=desk.settings.contact,
-        request=id,
-        certificate=None if path is None else certified(path, id),
-        purged=tuple(request.fact("purged", {}).items()),
-        committed=request.fact("committed", ""),
-        copies=None if listed is None else tuple(Copy(**each) for each in listed),
-        extension=request.fact("extension", ""),
-        reason=request.fact("reason") or decision.get("reason", ""),
-    )
-
-
-def _issued(desk: Desk, request: Request) -> Path | None:
-    """Return the certificate of a request, None where there is none.
-
-    Whoever can write the file can put one there that verifies by keys of his own, so it has to be
-    the one that the parties gave, by the digest that the desk noted then.
-    """
-    path, known = desk.place.files(request.number) / CERTIFICATE, request.fact("certificate")
-    if known is None or not path.exists():
-        return None
-    if sha256(path.read_bytes()) != known["sha256"]:
-        raise CertificateError(
-            f"'{path}' is not the certificate that was issued for request {request.number}."
-        )
-    return path
-
-
-def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, Letter]:
+def _letter_of(visit: Visit, request: Request, language: str) -> tuple[Language, str]:
     """Return the letter in a language: the kept one, else one drawn up now; as sent if it was."""
     kept = request.fact("letter")
     if request.fact("sent"):
-        return _language(kept["language"]), Letter(subject="", text=kept["text"])
+        return language_of(kept["language"]), kept["text"]
     facts = letter_facts(visit.desk, request)  # first: none is given out beside a wrong certificate
     if kept and language in ("", kept["language"]):
-        return _language(kept["language"]), Letter(subject="", text=kept["text"])
-    chosen = _language(language or request.fact("language", "en"))
+        return language_of(kept["language"]), kept["text"]
+    chosen = language_of(language or request.fact("language", "en"))
     return chosen, draft(facts, chosen, _templates(visit.desk))
 
 
@@ -168,20 +125,16 @@ def _templates(desk: Desk) -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def _language(text: str) -> Language:
-    """Return the language that a word names, English if none."""
-    return next((each for each in LANGUAGES if each == text), "en")
-
-
 def _letter_page(
     visit: Visit, number: int, language: str, trouble: str = "", status: int = 200
 ) -> Response:
     request = _told(visit.desk.requests.get(number))
     chosen, drawn = _letter_of(visit, request, language)
-    kept, lacks = request.fact("letter"), tuple[str, ...]()
+    kept, lacks, record = request.fact("letter"), tuple[str, ...](), ""
     if not request.fact("sent"):
-        missing = left_out(letter_facts(visit.desk, request), chosen, drawn.text)
-        lacks = (*missing, *gaps(chosen, drawn.text))
+        facts = letter_facts(visit.desk, request)
+        lacks = (*left_out(facts, chosen, drawn), *gaps(chosen, drawn))
+        record = recorded(facts, chosen)
     return page(
         visit,
         "letter.html",
@@ -189,8 +142,10 @@ def _letter_page(
         request=request,
         language=chosen,
         languages=LANGUAGES,
-        letter=drawn,
+        text=drawn,
         kept=kept if kept and kept["language"] == chosen else None,
+        outdated=bool(record) and is_outdated(visit.desk, request),
+        record=record,
         lacks=lacks,
         trouble=trouble,
         organisation=visit.desk.settings.organisation,
