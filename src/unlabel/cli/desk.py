@@ -101,7 +101,7 @@ def add(
     with _opened(run, new=True) as desk:
         added = desk.accounts.add(name, role, _password(password_file))
         note = {"account": added.name, "role": added.role}
-        desk.trail.add("account added", None, operator(), **note)
+        desk.trail.add("account added", None, at_terminal(), **note)
     print_result(note, f"{added.name} may sign in as {added.role}.", json=json)
 
 
@@ -124,7 +124,7 @@ def password(
     with _opened(run) as desk:
         changed = desk.accounts.get(name)
         desk.accounts.set_password(changed.name, _password(password_file))
-        desk.trail.add("password changed", None, operator(), account=changed.name)
+        desk.trail.add("password changed", None, at_terminal(), account=changed.name)
     facts = {"account": changed.name}
     print_result(facts, f"The password of {changed.name} was changed.", json=json)
 
@@ -135,7 +135,7 @@ def remove(run: Folder, name: Name, json: Json = False) -> None:
     with _opened(run) as desk:
         removed = desk.accounts.get(name)
         desk.accounts.remove(removed.name)
-        desk.trail.add("account removed", None, operator(), account=removed.name)
+        desk.trail.add("account removed", None, at_terminal(), account=removed.name)
     print_result({"account": removed.name}, f"{removed.name} was removed.", json=json)
 
 
@@ -200,6 +200,6 @@ def _password(file: Path | None) -> str:
     return typed
 
 
-def operator() -> str:
+def at_terminal() -> str:
     """Return what the trail calls whoever gives commands at a terminal."""
     return f"terminal: {operator()}"

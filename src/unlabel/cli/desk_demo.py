@@ -8,7 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from unlabel.cli.demo import demo_config
-from unlabel.cli.desk import operator
+from unlabel.cli.desk import at_terminal
 from unlabel.cli.output import messages, print_table, say
 from unlabel.cli.progress import TrainingBars
 from unlabel.compat import run_file
@@ -49,10 +49,10 @@ def prepare(run: Path) -> None:
         password = "-".join(secrets.token_hex(2) for _ in range(4))
         if name in {each.name for each in desk.accounts.all()}:
             desk.accounts.set_password(name, password)
-            desk.trail.add("password changed", None, operator(), account=name)
+            desk.trail.add("password changed", None, at_terminal(), account=name)
         else:
             desk.accounts.add(name, role, password)
-            desk.trail.add("account added", None, operator(), account=name, role=role)
+            desk.trail.add("account added", None, at_terminal(), account=name, role=role)
         rows.append([name, role, password])
     desk.close()
     print_table("Accounts of this demo", rows)
