@@ -40,7 +40,7 @@ Refusal = Literal[
     "policy",  # its policy does not allow it
     "budget",  # what its policy serves in a day is used up
     "gradient-norm",  # gradients are not finite, or larger than its policy allows
-    "not-finite",  # its own weights have diverged
+    "not-finite",  # its own weights have diverged, or a row holds a number far too large
     "not-written",  # its disk did not take what was to be kept
     "checkpoint",  # a version, the ledger or a key is missing, changed, or does not fit
     "wrong-request",  # no such rows, tables, versions or requests, or values out of range

@@ -10,6 +10,7 @@ import torch
 from party.tiny import BEGIN_REQUEST, NONE, X, tiny_party
 
 from unlabel.config import Policy
+from unlabel.data import Features
 from unlabel.errors import (
     REFUSALS,
     CheckpointError,
@@ -98,6 +99,18 @@ def test_weights_that_diverged_have_a_code_until_the_party_returns_to_a_version(
     assert [code_of(party, m) for m in (asked, Save(0, 2), asked)] == ["not-finite"] * 3
     assert isinstance(party.handle(Restore(0, 1, "")), Done)
     assert not isinstance(party.handle(asked), Refused)
+
+
+def test_a_new_row_with_a_number_far_too_large_is_refused_and_blocks_nothing(
+    tmp_path: Path,
+) -> None:
+    party = tiny_party(tmp_path)
+    party.handle(Save(0, 1))
+    party.bottom.add_table("new", Features(torch.full_like(X, 3e38)))
+    refused = party.handle(Embed(0, ROWS, "predict", table="new"))
+    assert isinstance(refused, Refused)
+    assert "a number in them is far too large" in refused.reason
+    assert not isinstance(party.handle(Embed(0, ROWS, "predict")), Refused)
 
 
 def test_a_full_disk_has_a_code_and_the_sentence_names_no_folder(

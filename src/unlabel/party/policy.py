@@ -28,6 +28,10 @@ FEW_NORMS = 8
 MAX_NAME = 64
 END_FIRST = "commit it or roll it back first."
 DIVERGED = "its weights have diverged and are not finite; restore a version."
+TOO_LARGE = (
+    "its embeddings of these new rows are not finite: a number in them is far too large, or its "
+    "weights have diverged."
+)
 
 
 def require(holds: object, reason: str, code: Refusal = "wrong-request") -> None:
@@ -110,14 +114,21 @@ class Guard:
         """Compare with no earlier gradients, where a training or a request begins."""
         self._norms.clear()
 
-    def check_embeddings(self, embeddings: Tensor) -> None:
+    def check_embeddings(self, embeddings: Tensor, *, asked_only: bool = False) -> None:
         """Refuse to send what is not finite: gradients within the rules can still diverge.
 
         Such a state is not kept either, so the breach is remembered until the party returns to
         a version from before it.
+
+        asked_only  the rows are new ones, asked about and not trained on: one number in them that
+                    is far too large comes to the same, and is no reason to refuse what comes next
         """
         # One sum instead of a look at each value: it is finite only if all of them are.
-        total = _known(embeddings.sum())
+        total = embeddings.sum()
+        if asked_only:
+            require(math.isfinite(total.item()), TOO_LARGE, "not-finite")
+            return
+        total = _known(total)
         finite = torch.isfinite(total) if isinstance(total, Tensor) else math.isfinite(total)
         self._demand(finite, DIVERGED, "not-finite", remember=True)
 

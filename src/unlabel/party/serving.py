@@ -105,7 +105,8 @@ def embed(party: PassiveParty, message: Embed) -> Message:
     party.budget.spend("rows", rows.numel())
     with refusing_failures(party, "fails on these rows"):
         embeddings = party.bottom.embed(rows, table=table, mode=mode, step=step)
-    party.guard.check_embeddings(embeddings.detach())
+    asked_only = mode == "predict" and table not in TRAINABLE
+    party.guard.check_embeddings(embeddings.detach(), asked_only=asked_only)
     if mode in ("predict", "view"):
         party.guard.flush_checks()  # what a device flagged is read where a wait costs little
     else:
