@@ -39,7 +39,7 @@ def measure(settings: ForgetSpeedSettings, say: Say) -> Result:
     history = federation.train().history
     trained = sum(epoch.seconds for epoch in history)
     methods = [name for name in (settings.method, settings.beside) if name]
-    made: dict[str, list[Outcome]] = {name: [] for name in methods}
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in methods}
     for number in range(1 + settings.repeats):
         for name in methods:
             say(f"{name}, {'cold' if number == 0 else f'warm {number}'}")
@@ -52,11 +52,11 @@ def measure(settings: ForgetSpeedSettings, say: Say) -> Result:
             )
             outcome = federation.forget([settings.label], settings=asked)
             outcome.rollback()
-            made[name].append(outcome.result)
-    results = made[settings.method]
+            outcomes[name].append(outcome.result)
+    results = outcomes[settings.method]
     cold, warm = results[0], results[1:] or results
     seconds = median(result.seconds for result in warm)
-    other = [result.seconds for result in made.get(settings.beside, [])[1:]]
+    other = [result.seconds for result in outcomes.get(settings.beside, [])[1:]]
     return {
         **({"beside": settings.beside, "beside_seconds_all": other} if other else {}),
         **({"times_as_long": median(other) / seconds} if other else {}),
