@@ -143,8 +143,8 @@ def _settings(method: str) -> str:
 def _request(request: str) -> str:
     """Return a request for people.
 
-    >>> _request("0+2"), _request("3"), _request("each label")
-    ('labels 0, 2', 'label 3', 'each label')
+    >>> _request("0+2"), _request("3"), _request("each of 10 labels")
+    ('labels 0, 2', 'label 3', 'each of 10 labels')
     """
     if not request.replace("+", "").isdigit():
         return request

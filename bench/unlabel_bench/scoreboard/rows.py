@@ -206,6 +206,17 @@ def _blind(record: Record) -> Iterator[Row]:
         }
 
 
+def _in_turn(record: Record, entry: Mapping[str, Any]) -> str:
+    """Return how many labels a method was asked to forget, one at a time."""
+    lines, method = record["records"], entry["method"]
+    if isinstance(lines, str):  # in a file beside the record
+        count = entry["runs"] // len(record["settings"]["seeds"])
+    else:
+        asked = [line["request"] for line in lines if line.get("method") == method]
+        count = len({request for request in asked if "+" not in request})
+    return f"each of {count} labels"
+
+
 def _forgetting(record: Record) -> Iterator[Row]:
     """Yield the rows of a bench of all labels in turn; its runs are labels times seeds."""
     settings = record["settings"]
@@ -215,7 +226,7 @@ def _forgetting(record: Record) -> Iterator[Row]:
             "data": data_name(settings["data"]),
             "model": settings["model"],
             "parties": settings["parties"],
-            "request": "each label" if single else f"{entry['labels_a_request']} labels",
+            "request": _in_turn(record, entry) if single else f"{entry['labels_a_request']} labels",
             "bottoms": "supervised",
             "method": RETRAINED if entry["method"] == "retrained" else entry["method"],
             "swept": False,
