@@ -59,6 +59,9 @@ def _place(name: str, order: Sequence[str]) -> int:
 def _of_file(path: Path) -> Iterator[Row]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(record, dict) and isinstance(record.get("records"), str):  # lies beside it
+            lines = (path.parent / record["records"]).read_text(encoding="utf-8")
+            record["records"] = [json.loads(line) for line in lines.splitlines()]
     except (OSError, ValueError) as error:
         raise SettingsError(f"Record '{path}' cannot be read ({error}).") from error
     reader = READERS.get(record.get("bench", "")) if isinstance(record, dict) else None
@@ -208,13 +211,8 @@ def _blind(record: Record) -> Iterator[Row]:
 
 def _in_turn(record: Record, entry: Mapping[str, Any]) -> str:
     """Return how many labels a method was asked to forget, one at a time."""
-    lines, method = record["records"], entry["method"]
-    if isinstance(lines, str):  # in a file beside the record
-        count = entry["runs"] // len(record["settings"]["seeds"])
-    else:
-        asked = [line["request"] for line in lines if line.get("method") == method]
-        count = len({request for request in asked if "+" not in request})
-    return f"each of {count} labels"
+    lines = [line for line in record["records"] if line.get("method") == entry["method"]]
+    return f"each of {len({x['request'] for x in lines if '+' not in x['request']})} labels"
 
 
 def _forgetting(record: Record) -> Iterator[Row]:
