@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from small_parties import small_keys
+import random
+import struct
+from pathlib import Path
 
-from stress.fuzz_channel import FuzzChannelSettings, measure
-from unlabel.errors import SettingsError
-from unlabel.remote.frames import Frame
+import pytest
+from small_parties import make_kits, small_keys
+
+from stress.fuzz_channel import FEDERATION, MOST, Ends, FuzzChannelSettings, measure, sealed
+from unlabel.errors import SettingsError, WireError
+from unlabel.remote.frames import PIECE, Frame, Kind
 from unlabel.remote.hub import Hub
 from unlabel.remote.hub_members import Member
+from unlabel.remote.local_cluster import free_port
 from unlabel.remote.responder import Responder
 
 __all__ = ["small_keys"]  # a fixture for every test here
@@ -26,6 +31,21 @@ def test_hostile_frames_do_nothing_that_is_not_allowed() -> None:
     assert min(found["taken"][what] for what in found["taken"]) > 5
     assert set(found["sessions"]) == {"party", "hub", "outside"}
     assert found["messages"] > 100
+
+
+def test_no_more_than_a_frame_is_kept_however_much_comes_behind_an_unfinished_one(
+    tmp_path: Path,
+) -> None:
+    make_kits(tmp_path, FEDERATION.replace("PORT", str(free_port())))
+    ends = Ends(tmp_path, random.Random(0))
+    try:
+        hostile, own = ends.shaken()
+        assert own.feed(sealed(hostile, struct.pack(">IBQQ", MOST, Kind.PING, 1, 1))) == []
+        with pytest.raises(WireError, match="sends a frame of"):
+            own.feed(sealed(hostile, b"\xff" * 8 * MOST))
+        assert len(own._plain) <= MOST + PIECE
+    finally:
+        ends.close()
 
 
 def test_a_hub_that_takes_any_answer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ class Sealed:
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take bytes of the other end, and return the frames that are whole with them."""
+        frames: list[Frame] = []
         with self._lock:
             self._in.write(data)
             with contextlib.suppress(ssl.SSLWantReadError):
@@ -113,22 +114,16 @@ class Sealed:
                     self.is_open = True
                 while piece := self._tls.read(PIECE):
                     self._plain += piece
-                    self._expect_size()
+                    frames += self._whole()  # at once: no more is kept than one frame and a piece
                 raise EOFError("it has closed the connection")
-            return self._whole()
-
-    def _expect_size(self) -> None:
-        """Raise where the next frame says that it is longer than agreed."""
-        if len(self._plain) >= _HEAD.size:
-            size = _HEAD.unpack_from(self._plain)[0]
-            if size > self.most:
-                raise WireError(f"it sends a frame of {size:,} bytes, over {self.most:,}")
+        return frames
 
     def _whole(self) -> list[Frame]:
         frames: list[Frame] = []
         while len(self._plain) >= _HEAD.size:
             size, kind, epoch, call = _HEAD.unpack_from(self._plain)
-            self._expect_size()
+            if size > self.most:
+                raise WireError(f"it sends a frame of {size:,} bytes, over {self.most:,}")
             end = _HEAD.size + size
             if len(self._plain) < end:
                 break
