@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import shutil
+import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +15,17 @@ import pytest
 import torch
 from cli.command_line import contents, nothing_written
 from coded import coded
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import unlabel as ul
 from unlabel import Federation, ForgetSettings
-from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
+from unlabel.config import AlignSettings, Columns, RunConfig
+from unlabel.data import Rows
+from unlabel.data.table_files import read_frame
+from unlabel.errors import DataError, ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.forget.public_set import PublicSet
+from unlabel.train.cleared import LabelTable
 from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
 from unlabel.wire import Embed, LocalTransport, Message, Recorder, encode
 
@@ -418,6 +425,57 @@ def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     assert "boat" not in (place / "cleared.csv").read_text()
     shutil.copy(place / "cleared.csv", place / "bank.csv")
     assert run_in(place).evaluate().accuracy > 0.8
+
+
+FIELDS = st.sampled_from(["x", "", " ", "1.0", "NA", "\u00a0", '""""', '"a,b"', '"a\nb"'])
+LINES = st.one_of(
+    st.tuples(FIELDS, FIELDS, st.sampled_from(["x", "yes", ""])).map(",".join),
+    st.sampled_from(["", " ", "\t ", ",,", '""', '" "', "\u00a0", "x", ", ,"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(LINES, min_size=1, max_size=8), chosen=st.integers(0, 7))
+def test_a_table_is_cleared_in_the_row_that_the_run_means_or_not_at_all(
+    lines: list[str], chosen: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, target = Path(folder) / "t.csv", Path(folder) / "cleared.csv"
+        path.write_text("\n".join(["", "a,b,loan", *lines, "x,x,x", " ", ""]), newline="")
+        before = read_frame(path, texts=["loan"])
+        row = chosen % len(before)
+        numbers, rows = np.arange(len(before)).astype(str), torch.arange(len(before))
+        record = LabelRecord.of(
+            numbers, torch.zeros(len(before), dtype=torch.int64), ("x",),
+            Rows(rows, rows[:0], rows[:0]), AlignSettings(),
+        ).buried(np.arange(len(before)) == row)  # fmt: skip
+        try:
+            LabelTable(path, "", "loan").write(record, (), target)
+        except DataError:
+            assert not target.exists()
+            return
+        before.loc[row, "loan"] = None
+        pd.testing.assert_frame_equal(read_frame(target, texts=["loan"]), before)
+
+
+@pytest.mark.parametrize("odd", ["  ", "\t", ",,", '""'])
+def test_a_line_without_a_label_does_not_move_what_is_cleared(odd: str, tmp_path: Path) -> None:
+    lines = tables()[0][["a", "b", "loan"]].to_csv(index=False).splitlines()
+    path, target = tmp_path / "whole.csv", tmp_path / "cleared.csv"
+    path.write_text("\n".join([*lines[:4], odd, *lines[4:], " "]) + "\n")
+    columns = Columns(label="loan", missing="mean")
+    config = RunConfig(data=str(path), bottoms="blind", columns=columns, parties=2)
+    federation = Federation.create(config, tmp_path / "run")
+    federation.train()
+    federation.forget(ids=["9"]).commit()
+    if odd == '""':  # a row to one reader, and none to another
+        with nothing_written(tmp_path), pytest.raises(DataError, match="which of its lines"):
+            federation.purge(table_out=target)
+        return
+    federation.purge(table_out=target)
+    kept = pd.read_csv(path)
+    kept.loc[9, "loan"] = None
+    pd.testing.assert_frame_equal(pd.read_csv(target), kept)
 
 
 def test_the_runs_own_copy_of_a_table_from_python_is_cleared_too(tmp_path: Path) -> None:
