@@ -26,7 +26,7 @@ from unlabel.data.table_files import read_frame
 from unlabel.errors import DataError, ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.forget.public_set import PublicSet
 from unlabel.train.cleared import LabelTable
-from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
+from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.wire import Embed, LocalTransport, Message, Recorder, encode
 
 NAMES = ("boat", "car", "home", "study")
@@ -476,6 +476,44 @@ def test_a_line_without_a_label_does_not_move_what_is_cleared(odd: str, tmp_path
     kept = pd.read_csv(path)
     kept.loc[9, "loan"] = None
     pd.testing.assert_frame_equal(pd.read_csv(target), kept)
+
+
+@pytest.mark.parametrize(
+    "names", [("1", "01"), ("1", "1.0"), ("a b", "a  b"), ("\u00e9", "e\u0301")]
+)
+def test_labels_that_differ_only_in_how_they_are_written_begin_no_run(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    bank, shop = tables()
+    bank["loan"] = bank["loan"].replace(dict(zip(("boat", "car"), names, strict=True)))
+    frames = {"bank": bank, "shop": shop}
+    with nothing_written(tmp_path), pytest.raises(DataError, match="how they are written"):
+        Federation.from_frames(frames, label="loan", id="customer", folder=tmp_path / "run")
+    bank[["loan", "a", "b"]].to_csv(tmp_path / "whole.csv", index=False)
+    config = RunConfig(data=str(tmp_path / "whole.csv"), columns=Columns(label="loan"), parties=2)
+    with nothing_written(tmp_path), pytest.raises(DataError, match="how they are written"):
+        Federation.create(config, tmp_path / "run")
+
+
+def test_a_run_that_has_such_labels_already_clears_one_and_keeps_the_other(tmp_path: Path) -> None:
+    names, ids = ("01", "1", "2"), np.array(list("abcdef"))
+    labels, rows = torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6)
+    record = LabelRecord.of(
+        ids, labels, names, Rows(rows, rows[:0], rows[:0]), AlignSettings()
+    ).buried((labels == 1).numpy())
+    cells = [names[label] for label in labels.tolist()]
+    path, target = tmp_path / "t.csv", tmp_path / "cleared.csv"
+    table = pd.DataFrame({"id": [*ids, "g", "h"], "loan": [*cells, "1", "01"]})  # two elsewhere
+    table.to_csv(path, index=False)
+    LabelTable(path, "id", "loan").write(record, ["1"], target)
+    kept = [*("" if cell == "1" else cell for cell in cells), "", "01"]
+    assert read_frame(target, "id", ["loan"])["loan"].fillna("").tolist() == kept
+    assert LabelTable(target, "id", "loan").cells_left(record, ["1"]) == 0
+    assert record.open(ids, kept[:6]).tolist() == [0, UNKNOWN, 2, 0, UNKNOWN, 2]
+    codes, known = Update(record, frozenset(["1"])).labels(ids, cells)
+    assert (codes.tolist(), known) == ([0, UNKNOWN, 2, 0, UNKNOWN, 2], names)
+    with pytest.raises(DataError, match="how they are written"):
+        Update(record, frozenset()).labels(ids, ["3", "03", "03", "3", "1", "2"])
 
 
 def test_the_runs_own_copy_of_a_table_from_python_is_cleared_too(tmp_path: Path) -> None:

@@ -232,6 +232,31 @@ def label_form(text: str) -> str:
     return f"{number.normalize():f}" if number.is_finite() and abs(number) < MOST else text
 
 
+def label_reader(names: Sequence[str]) -> Callable[[str], str | None]:
+    """Return what tells which of some labels a cell means, None where it is none of them.
+
+    Runs of earlier versions may have two that share a form: what is written exactly goes first.
+
+    >>> read = label_reader(("01", "1", "gold card"))
+    >>> [read(cell) for cell in ("01", "1.0", "gold  card", "2", "")]
+    ['01', '1', 'gold card', None, None]
+    """
+    known = {label_form(name): name for name in names} | {name: name for name in names}
+    return lambda cell: known[cell] if cell in known else known.get(label_form(cell))
+
+
+def expect_apart(names: Sequence[str]) -> None:
+    """Raise where two labels differ only in how they are written: they are compared as one."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(label_form(name), name)
+        if other != name:
+            raise DataError(
+                f"Labels '{other}' and '{name}' differ only in how they are written, so forgetting "
+                f"one would forget the other; write them in one way, or name them apart."
+            )
+
+
 def _text(value: str | bool | int | float) -> str | None:
     """Return a category in the one form it has, however its file writes it.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from unlabel.config import RunConfig
 from unlabel.data import store_frame
-from unlabel.data.cells import label_form
+from unlabel.data.cells import label_reader
 from unlabel.data.column_files import ARROW, COLUMNAR
 from unlabel.data.dataset import TABLE_FILES, Array
 from unlabel.data.table_files import read_frame
@@ -21,7 +21,7 @@ from unlabel.data.tables import label_texts
 from unlabel.errors import DataError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.text_encoding import decode, form_of, open_bytes
-from unlabel.train.label_record import LabelRecord
+from unlabel.train.label_record import FORGOTTEN, LabelRecord
 
 #: Characters of a cell that is written as it was.
 LONGEST_CELL = 2**31 - 1
@@ -118,10 +118,11 @@ class LabelTable:
         """Return the table, its labels, and which of them are forgotten."""
         frame = read_frame(self.path, self.id or None, [self.label])
         cells = label_texts(frame[self.label].to_numpy())
-        forms = {label_form(name) for name in names}
-        past: Array = np.array([label_form(cell) in forms for cell in cells], dtype=bool)
-        if record is not None:
-            past = past | record.forgotten(self._ids(frame))
+        called = label_reader((*names, *(() if record is None else record.names)))
+        past: Array = np.array([called(cell) in names for cell in cells], dtype=bool)
+        if record is not None:  # a row of the run goes by its tombstone
+            stones = record.stones(self._ids(frame))
+            past = (stones == FORGOTTEN) | (past & (stones != 0))
         return frame, cells, past
 
     def _ids(self, frame: Any) -> Array:
