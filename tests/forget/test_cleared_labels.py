@@ -347,7 +347,25 @@ def test_tables_from_python_of_every_kind_of_label_are_read_again(
     Federation.from_frames(
         {"bank": bank, "shop": shop}, label="loan", id="customer", folder=tmp_path / "run", epochs=1
     ).train()
-    assert not (Federation.open(tmp_path / "run").holdings.labels < 0).any()
+    federation = Federation.open(tmp_path / "run")
+    assert not (federation.holdings.labels < 0).any()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[0]])
+    federation.forget(ids=[person], settings=OPEN).commit(force=True)
+    known = federation.holdings.labels.clone()
+    known[(federation.holdings.ids == person).nonzero()[0]] = UNKNOWN
+    federation.purge()
+    assert torch.equal(Federation.open(tmp_path / "run").holdings.labels, known)
+
+
+def test_dates_are_kept_to_the_fraction_of_a_second_where_one_is_cleared(tmp_path: Path) -> None:
+    days = pd.Series(pd.to_datetime([f"2020-01-0{n}T00:00:00.250001" for n in (1, 2, 1, 3)]))
+    path, target = tmp_path / "t.parquet", tmp_path / "cleared.parquet"
+    pd.DataFrame({"id": list("abcd"), "day": days}).to_parquet(path)
+    record = record_of(list("abcd"), [0, 1, 0, 2], ("x", "y", "z")).buried(np.arange(4) == 1)
+    LabelTable(path, "id", "day").write(record, (), target)
+    cleared = pd.read_parquet(target)["day"]
+    assert cleared.isna().tolist() == [False, True, False, False]
+    assert cleared.drop(1).tolist() == days.drop(1).tolist()
 
 
 # --- the owner's table, and other copies -----------------------------------------------------
@@ -427,6 +445,11 @@ def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     assert run_in(place).evaluate().accuracy > 0.8
 
 
+def record_of(ids: list[str], labels: list[int], names: tuple[str, ...]) -> LabelRecord:
+    rows = Rows(torch.arange(len(ids)), torch.arange(0), torch.arange(0))
+    return LabelRecord.of(np.array(ids), torch.tensor(labels), names, rows, AlignSettings())
+
+
 FIELDS = st.sampled_from(["x", "", " ", "1.0", "NA", "\u00a0", '""""', '"a,b"', '"a\nb"'])
 LINES = st.one_of(
     st.tuples(FIELDS, FIELDS, st.sampled_from(["x", "yes", ""])).map(",".join),
@@ -444,11 +467,9 @@ def test_a_table_is_cleared_in_the_row_that_the_run_means_or_not_at_all(
         path.write_text("\n".join(["", "a,b,loan", *lines, "x,x,x", " ", ""]), newline="")
         before = read_frame(path, texts=["loan"])
         row = chosen % len(before)
-        numbers, rows = np.arange(len(before)).astype(str), torch.arange(len(before))
-        record = LabelRecord.of(
-            numbers, torch.zeros(len(before), dtype=torch.int64), ("x",),
-            Rows(rows, rows[:0], rows[:0]), AlignSettings(),
-        ).buried(np.arange(len(before)) == row)  # fmt: skip
+        count = len(before)
+        record = record_of(list(map(str, range(count))), [0] * count, ("x",))
+        record = record.buried(np.arange(count) == row)
         try:
             LabelTable(path, "", "loan").write(record, (), target)
         except DataError:
@@ -496,12 +517,9 @@ def test_labels_that_differ_only_in_how_they_are_written_begin_no_run(
 
 
 def test_a_run_that_has_such_labels_already_clears_one_and_keeps_the_other(tmp_path: Path) -> None:
-    names, ids = ("01", "1", "2"), np.array(list("abcdef"))
-    labels, rows = torch.tensor([0, 1, 2, 0, 1, 2]), torch.arange(6)
-    record = LabelRecord.of(
-        ids, labels, names, Rows(rows, rows[:0], rows[:0]), AlignSettings()
-    ).buried((labels == 1).numpy())
-    cells = [names[label] for label in labels.tolist()]
+    names, ids, labels = ("01", "1", "2"), np.array(list("abcdef")), [0, 1, 2, 0, 1, 2]
+    record = record_of(ids.tolist(), labels, names).buried(np.array(labels) == 1)
+    cells = [names[label] for label in labels]
     path, target = tmp_path / "t.csv", tmp_path / "cleared.csv"
     table = pd.DataFrame({"id": [*ids, "g", "h"], "loan": [*cells, "1", "01"]})  # two elsewhere
     table.to_csv(path, index=False)

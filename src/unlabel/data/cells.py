@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FEW = 1024
 #: A whole number that a gap in its column turned into a fraction, and how a truth value is written.
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
+#: A time in whole seconds, as a unit of fractions of one writes it.
+_SECOND = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.0+")
 _TRUTH = {"true": "True", "false": "False"}
 #: Thousands are set apart by a point, a blank (also one that does not break) or an apostrophe where
 #: decimals have a comma, and by a comma, a blank or an apostrophe where they have a point.
@@ -219,12 +221,15 @@ def one_form(text: str | None) -> str:
 def label_form(text: str) -> str:
     """Return a label in the one form in which labels are compared, empty where there is none.
 
-    A gap in a column, or another spelling, does not make another label of a number.
+    A gap in a column, or another spelling, does not make another label of a number, nor does the
+    unit of a column of another time.
 
     >>> [label_form(text) for text in ("1", "1.0", "+01", "0.10", " a  b ", "")]
     ['1', '1', '1', '0.1', 'a b', '']
+    >>> label_form("2020-01-01T00:00:00.000")
+    '2020-01-01T00:00:00'
     """
-    text = " ".join(unicodedata.normalize("NFC", text).split())
+    text = _SECOND.sub(r"\1", " ".join(unicodedata.normalize("NFC", text).split()))
     try:
         number = Decimal(text)
     except InvalidOperation:

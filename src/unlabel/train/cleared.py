@@ -17,7 +17,7 @@ from unlabel.data.cells import label_reader
 from unlabel.data.column_files import ARROW, COLUMNAR
 from unlabel.data.dataset import TABLE_FILES, Array
 from unlabel.data.table_files import read_frame
-from unlabel.data.tables import label_texts
+from unlabel.data.tables import label_texts, labels_of
 from unlabel.errors import DataError, SettingsError
 from unlabel.files import OWNER_ONLY, write_atomically
 from unlabel.text_encoding import decode, form_of, open_bytes
@@ -62,10 +62,10 @@ class LabelTable:
             write_atomically(target, self._cleared_csv(record, names), mode=OWNER_ONLY)
             return
         frame, cells, past = self._read(record, names)
-        kept = [
-            None if is_past or not cell else cell for cell, is_past in zip(cells, past, strict=True)
-        ]
-        cleared = frame.assign(**{self.label: np.array(kept, dtype=object)})
+        if frame[self.label].dtype.kind not in "Mf":  # a gap would make whole numbers fractions
+            texts = np.array([cell or None for cell in cells], dtype=object)
+            frame = frame.assign(**{self.label: texts})
+        cleared = frame.assign(**{self.label: frame[self.label].mask(past, None)})
         if not target.suffix:
             store_frame(cleared, target)
             return
@@ -117,7 +117,7 @@ class LabelTable:
     ) -> tuple[Any, list[str], Array]:
         """Return the table, its labels, and which of them are forgotten."""
         frame = read_frame(self.path, self.id or None, [self.label])
-        cells = label_texts(frame[self.label].to_numpy())
+        cells = label_texts(labels_of(frame, self.label))
         called = label_reader((*names, *(() if record is None else record.names)))
         past: Array = np.array([called(cell) in names for cell in cells], dtype=bool)
         if record is not None:  # a row of the run goes by its tombstone

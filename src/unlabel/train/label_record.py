@@ -240,7 +240,8 @@ class Update:
         asked = {normalise(text, align) for text in self.people_forgotten}
         past = self.record.stones(ids) == FORGOTTEN
         past |= np.array([normalise(text, align) in asked for text in ids.tolist()], dtype=bool)
-        read, other = label_reader(self.record.names), label_form if self.may_lack else str
+        read = label_reader((*self.labels_forgotten, *self.record.names))
+        other = label_form if self.may_lack else str
         texts = [read(cell) or other(cell) for cell in cells]
         past |= np.isin(texts, sorted(self.labels_forgotten))
         blank = np.flatnonzero(~past & (np.array(texts) == ""))
