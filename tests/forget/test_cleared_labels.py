@@ -8,6 +8,7 @@ import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -664,6 +665,25 @@ def test_what_was_forgotten_does_not_come_back_in_another_spelling(tmp_path: Pat
     past = set(updated.holdings.ids[(updated.holdings.labels == UNKNOWN).numpy()])
     assert unicodedata.normalize("NFD", person) in past
     assert len(past) == int((bank["loan"] == 0).sum()) + 1
+
+
+@pytest.mark.parametrize("bottoms", ["blind", "supervised"])
+def test_a_person_is_found_however_the_request_writes_the_id(bottoms: str) -> None:
+    bank, shop = tables()
+    frames = {
+        name: table.assign(customer=table["customer"].map(lambda who: f"Jos\u00e9 {who}"))
+        for name, table in (("bank", bank), ("shop", shop))
+    }
+    kind: Any = {"bottoms": "blind"} if bottoms == "blind" else {"epochs": 1}
+    federation = Federation.from_frames(frames, label="loan", id="customer", **kind)
+    federation.train()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[0]])
+    other = f" {unicodedata.normalize('NFD', person)}"
+    assert federation.defer([other], "2999-12-31").people == (person,)
+    with pytest.raises(SettingsError, match="waits already"):
+        federation.defer([f"{person} "], "2999-12-31")
+    with pytest.raises(ForgetError):  # case counts unless the parties say otherwise
+        federation.defer([person.upper()], "2999-12-31")
 
 
 def test_an_update_keeps_the_evidence_of_earlier_requests(place: Path) -> None:
