@@ -16,7 +16,7 @@ import pytest
 import torch
 from cli.command_line import contents, nothing_written
 from coded import coded
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import unlabel as ul
@@ -451,7 +451,7 @@ def record_of(ids: list[str], labels: list[int], names: tuple[str, ...]) -> Labe
     return LabelRecord.of(np.array(ids), torch.tensor(labels), names, rows, AlignSettings())
 
 
-FIELDS = st.sampled_from(["x", "", " ", "1.0", "NA", "\u00a0", '""""', '"a,b"', '"a\nb"'])
+FIELDS = st.sampled_from(["x", "", " ", "1.0", "NA", "\u00a0", '""""', '"a,b"', '"a\nb"', '"a\rb"'])
 LINES = st.one_of(
     st.tuples(FIELDS, FIELDS, st.sampled_from(["x", "yes", ""])).map(",".join),
     st.sampled_from(["", " ", "\t ", ",,", '""', '" "', "\u00a0", "x", ", ,"]),
@@ -459,6 +459,7 @@ LINES = st.one_of(
 
 
 @settings(max_examples=60, deadline=None)
+@example(lines=['x,"a\rb",x'], chosen=0)
 @given(lines=st.lists(LINES, min_size=1, max_size=8), chosen=st.integers(0, 7))
 def test_a_table_is_cleared_in_the_row_that_the_run_means_or_not_at_all(
     lines: list[str], chosen: int

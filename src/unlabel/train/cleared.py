@@ -100,7 +100,9 @@ class LabelTable:
             if is_past and place < len(row):
                 row[place] = ""
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(rows)
+        # A cell with a carriage return is quoted only where lines end with one.
+        end = "\r\n" if "\r" in text else "\n"
+        csv.writer(out, lineterminator=end).writerows(rows)
         return out.getvalue().encode(form_of(data))
 
     def _expect_same(self, written: Sequence[str], read: Sequence[str] | Array) -> None:
