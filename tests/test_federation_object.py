@@ -7,6 +7,7 @@ import multiprocessing
 import stat
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -478,6 +479,62 @@ def test_a_forgotten_label_is_known_by_whatever_a_gap_makes_of_its_number() -> N
     truth = fed.predict(tables=tables).truth
     assert truth is not None
     assert (truth[0], set(truth)) == ("", {"", "2", "3"})
+
+
+DATES = tuple(f"2020-01-0{number}T00:00:00" for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "written", "names"),
+    [
+        ("datetime64[us]", DATES, DATES, DATES),
+        ("float32", (0.1, 0.2, 0.3), (0.1, 0.2, 0.3), ("0.1", "0.2", "0.3")),
+        ("object", ("gold card", "2", "x"), (" gold  card", "2.0", "x "), ("gold card", "2", "x")),
+    ],
+)
+@pytest.mark.parametrize("stored", [False, True])
+def test_the_truth_of_new_rows_is_read_as_the_runs_labels_are(
+    kind: str,
+    values: tuple[Any, ...],
+    written: tuple[Any, ...],
+    names: tuple[str, ...],
+    stored: bool,
+    tmp_path: Path,
+) -> None:
+    loans = ["boat", "car", "home"]
+
+    def spelled(cells: tuple[Any, ...]) -> dict[str, pd.DataFrame]:
+        tables = frames(60)
+        by_loan = dict(zip(loans, cells, strict=True))
+        tables["bank"]["loan"] = tables["bank"]["loan"].map(by_loan).astype(kind)  # type: ignore[call-overload]
+        return tables
+
+    fed = ul.Federation.from_frames(spelled(values), label="loan", id="who", bottoms="blind")
+    fed.train()
+    new: dict[str, Any] = dict(spelled(written))
+    if stored:
+        for name, table in spelled(written).items():
+            new[name] = tmp_path / f"{name}.parquet"
+            table.to_parquet(new[name])
+    expected = [names[loans.index(loan)] for loan in frames(60)["bank"]["loan"]]
+    assert fed.predict(tables=new).truth == tuple(expected)
+    fed.forget(labels=[names[0]]).commit(force=True)
+    kept = tuple("" if name == names[0] else name for name in expected)
+    assert fed.predict(tables=new).truth == kept
+
+
+def test_the_truth_of_a_forgotten_person_is_not_told_under_another_form_of_the_id() -> None:
+    tables = frames(60)
+    for table in tables.values():
+        table["who"] = table["who"].map(lambda who: f"Zo\u00eb {who}")
+    fed = ul.Federation.from_frames(tables, label="loan", id="who", bottoms="blind")
+    fed.train()
+    fed.forget(ids=["Zo\u00eb C-7"]).commit()
+    for table in tables.values():
+        table["who"] = table["who"].map(lambda who: unicodedata.normalize("NFD", who))
+    predictions = fed.predict(tables=tables)
+    truth = dict(zip(predictions.ids.tolist(), predictions.truth or (), strict=True))
+    assert [who for who, label in truth.items() if not label] == ["Zoe\u0308 C-7"]
 
 
 def test_a_category_of_pandas_is_a_category_whatever_it_holds() -> None:

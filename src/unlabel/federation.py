@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from unlabel import compat
+from unlabel.align.normal import forms_of
 from unlabel.compat import run_file
 from unlabel.config import (
     LOOP_SETTINGS,
@@ -751,9 +752,10 @@ class Federation:
         """Return the labels of people by their ids, empty where they are forgotten or unknown."""
         if labels is None:
             return None
-        forgotten = forgotten_names(self)
-        people = {str(self.holdings.ids[row]) for row in self.forgotten.rows}
-        pairs = ((who, labels.get(who, "")) for who in ids.tolist())
+        forgotten, align = forgotten_names(self), self.config.align
+        people = set(forms_of(self.holdings.ids[list(self.forgotten.rows)], align))
+        known = dict(zip(forms_of(labels, align), labels.values(), strict=True))
+        pairs = ((who, known.get(who, "")) for who in forms_of(ids, align))
         return tuple("" if who in people or label in forgotten else label for who, label in pairs)
 
     def predict_rows(self, ids: Array, rows: torch.Tensor, table: str) -> Predictions:

@@ -16,6 +16,7 @@ from unlabel.data.folders import find_files
 from unlabel.data.images import read_image
 from unlabel.data.sources.image_folder import AT
 from unlabel.errors import DataError, SettingsError
+from unlabel.files import sha256
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(0)
@@ -173,6 +174,24 @@ def test_images_are_read_once_and_then_kept(tmp_path: Path) -> None:
         load_dataset("images", own, pictures=SMALL, watch=lambda *told: watched.append(told))
     assert [told[0] for told in watched] == [1, 2, 3, 4, 5, 6]  # nothing the second time
     assert watched[-1] == (6, 6, "2.png")
+
+
+def test_what_is_kept_of_images_tells_no_label(tmp_path: Path) -> None:
+    own, colour = tmp_path / "own", Pictures(8, "colour")
+    write_images(own, "RGB")
+    first = load_dataset("images", own, pictures=colour)
+    digests = [sha256(path.read_bytes()) for path in sorted(own.rglob("*.png"))]
+    (kept,) = (tmp_path / "cache").glob("images-*.npz")
+    for _ in range(2):
+        with np.load(kept) as file:
+            assert file.files == ["x"]
+            assert np.array_equal(file["x"], first.x[np.argsort(digests)])
+        images = load_dataset("images", own, pictures=colour)
+        assert np.array_equal(images.x, first.x)
+        np.savez(kept, x=first.x, y=first.y, test=first.test)  # as earlier versions kept them
+        images = load_dataset("images", own, pictures=colour)
+        assert np.array_equal(images.x, first.x)
+        assert np.array_equal(images.y, first.y)
 
 
 def _cut(path: Path) -> None:

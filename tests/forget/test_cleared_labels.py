@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hmac
 import shutil
+import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,12 +16,18 @@ import pytest
 import torch
 from cli.command_line import contents, nothing_written
 from coded import coded
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import unlabel as ul
 from unlabel import Federation, ForgetSettings
-from unlabel.errors import ForgetError, RunError, SettingsError, UnlabelError
+from unlabel.config import AlignSettings, Columns, RunConfig
+from unlabel.data import Rows
+from unlabel.data.table_files import read_frame
+from unlabel.errors import DataError, ForgetError, RunError, SettingsError, UnlabelError
 from unlabel.forget.public_set import PublicSet
-from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord
+from unlabel.train.cleared import LabelTable
+from unlabel.train.label_record import LABELS, UNKNOWN, LabelRecord, Update
 from unlabel.wire import Embed, LocalTransport, Message, Recorder, encode
 
 NAMES = ("boat", "car", "home", "study")
@@ -340,7 +348,25 @@ def test_tables_from_python_of_every_kind_of_label_are_read_again(
     Federation.from_frames(
         {"bank": bank, "shop": shop}, label="loan", id="customer", folder=tmp_path / "run", epochs=1
     ).train()
-    assert not (Federation.open(tmp_path / "run").holdings.labels < 0).any()
+    federation = Federation.open(tmp_path / "run")
+    assert not (federation.holdings.labels < 0).any()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[0]])
+    federation.forget(ids=[person], settings=OPEN).commit(force=True)
+    known = federation.holdings.labels.clone()
+    known[(federation.holdings.ids == person).nonzero()[0]] = UNKNOWN
+    federation.purge()
+    assert torch.equal(Federation.open(tmp_path / "run").holdings.labels, known)
+
+
+def test_dates_are_kept_to_the_fraction_of_a_second_where_one_is_cleared(tmp_path: Path) -> None:
+    days = pd.Series(pd.to_datetime([f"2020-01-0{n}T00:00:00.250001" for n in (1, 2, 1, 3)]))
+    path, target = tmp_path / "t.parquet", tmp_path / "cleared.parquet"
+    pd.DataFrame({"id": list("abcd"), "day": days}).to_parquet(path)
+    record = record_of(list("abcd"), [0, 1, 0, 2], ("x", "y", "z")).buried(np.arange(4) == 1)
+    LabelTable(path, "id", "day").write(record, (), target)
+    cleared = pd.read_parquet(target)["day"]
+    assert cleared.isna().tolist() == [False, True, False, False]
+    assert cleared.drop(1).tolist() == days.drop(1).tolist()
 
 
 # --- the owner's table, and other copies -----------------------------------------------------
@@ -418,6 +444,96 @@ def test_a_table_that_cannot_be_written_stops_the_purge(place: Path) -> None:
     assert "boat" not in (place / "cleared.csv").read_text()
     shutil.copy(place / "cleared.csv", place / "bank.csv")
     assert run_in(place).evaluate().accuracy > 0.8
+
+
+def record_of(ids: list[str], labels: list[int], names: tuple[str, ...]) -> LabelRecord:
+    rows = Rows(torch.arange(len(ids)), torch.arange(0), torch.arange(0))
+    return LabelRecord.of(np.array(ids), torch.tensor(labels), names, rows, AlignSettings())
+
+
+FIELDS = st.sampled_from(["x", "", " ", "1.0", "NA", "\u00a0", '""""', '"a,b"', '"a\nb"', '"a\rb"'])
+LINES = st.one_of(
+    st.tuples(FIELDS, FIELDS, st.sampled_from(["x", "yes", ""])).map(",".join),
+    st.sampled_from(["", " ", "\t ", ",,", '""', '" "', "\u00a0", "x", ", ,"]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@example(lines=['x,"a\rb",x'], chosen=0)
+@given(lines=st.lists(LINES, min_size=1, max_size=8), chosen=st.integers(0, 7))
+def test_a_table_is_cleared_in_the_row_that_the_run_means_or_not_at_all(
+    lines: list[str], chosen: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path, target = Path(folder) / "t.csv", Path(folder) / "cleared.csv"
+        path.write_text("\n".join(["", "a,b,loan", *lines, "x,x,x", " ", ""]), newline="")
+        before = read_frame(path, texts=["loan"])
+        row = chosen % len(before)
+        count = len(before)
+        record = record_of(list(map(str, range(count))), [0] * count, ("x",))
+        record = record.buried(np.arange(count) == row)
+        try:
+            LabelTable(path, "", "loan").write(record, (), target)
+        except DataError:
+            assert not target.exists()
+            return
+        before.loc[row, "loan"] = None
+        pd.testing.assert_frame_equal(read_frame(target, texts=["loan"]), before)
+
+
+@pytest.mark.parametrize("odd", ["  ", "\t", ",,", '""'])
+def test_a_line_without_a_label_does_not_move_what_is_cleared(odd: str, tmp_path: Path) -> None:
+    lines = tables()[0][["a", "b", "loan"]].to_csv(index=False).splitlines()
+    path, target = tmp_path / "whole.csv", tmp_path / "cleared.csv"
+    path.write_text("\n".join([*lines[:4], odd, *lines[4:], " "]) + "\n")
+    columns = Columns(label="loan", missing="mean")
+    config = RunConfig(data=str(path), bottoms="blind", columns=columns, parties=2)
+    federation = Federation.create(config, tmp_path / "run")
+    federation.train()
+    federation.forget(ids=["9"]).commit()
+    if odd == '""':  # a row to one reader, and none to another
+        with nothing_written(tmp_path), pytest.raises(DataError, match="which of its lines"):
+            federation.purge(table_out=target)
+        return
+    federation.purge(table_out=target)
+    kept = pd.read_csv(path)
+    kept.loc[9, "loan"] = None
+    pd.testing.assert_frame_equal(pd.read_csv(target), kept)
+
+
+@pytest.mark.parametrize(
+    "names", [("1", "01"), ("1", "1.0"), ("a b", "a  b"), ("\u00e9", "e\u0301")]
+)
+def test_labels_that_differ_only_in_how_they_are_written_begin_no_run(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    bank, shop = tables()
+    bank["loan"] = bank["loan"].replace(dict(zip(("boat", "car"), names, strict=True)))
+    frames = {"bank": bank, "shop": shop}
+    with nothing_written(tmp_path), pytest.raises(DataError, match="how they are written"):
+        Federation.from_frames(frames, label="loan", id="customer", folder=tmp_path / "run")
+    bank[["loan", "a", "b"]].to_csv(tmp_path / "whole.csv", index=False)
+    config = RunConfig(data=str(tmp_path / "whole.csv"), columns=Columns(label="loan"), parties=2)
+    with nothing_written(tmp_path), pytest.raises(DataError, match="how they are written"):
+        Federation.create(config, tmp_path / "run")
+
+
+def test_a_run_that_has_such_labels_already_clears_one_and_keeps_the_other(tmp_path: Path) -> None:
+    names, ids, labels = ("01", "1", "2"), np.array(list("abcdef")), [0, 1, 2, 0, 1, 2]
+    record = record_of(ids.tolist(), labels, names).buried(np.array(labels) == 1)
+    cells = [names[label] for label in labels]
+    path, target = tmp_path / "t.csv", tmp_path / "cleared.csv"
+    table = pd.DataFrame({"id": [*ids, "g", "h"], "loan": [*cells, "1", "01"]})  # two elsewhere
+    table.to_csv(path, index=False)
+    LabelTable(path, "id", "loan").write(record, ["1"], target)
+    kept = [*("" if cell == "1" else cell for cell in cells), "", "01"]
+    assert read_frame(target, "id", ["loan"])["loan"].fillna("").tolist() == kept
+    assert LabelTable(target, "id", "loan").cells_left(record, ["1"]) == 0
+    assert record.open(ids, kept[:6]).tolist() == [0, UNKNOWN, 2, 0, UNKNOWN, 2]
+    codes, known = Update(record, frozenset(["1"])).labels(ids, cells)
+    assert (codes.tolist(), known) == ([0, UNKNOWN, 2, 0, UNKNOWN, 2], names)
+    with pytest.raises(DataError, match="how they are written"):
+        Update(record, frozenset()).labels(ids, ["3", "03", "03", "3", "1", "2"])
 
 
 def test_the_runs_own_copy_of_a_table_from_python_is_cleared_too(tmp_path: Path) -> None:
@@ -550,6 +666,25 @@ def test_what_was_forgotten_does_not_come_back_in_another_spelling(tmp_path: Pat
     past = set(updated.holdings.ids[(updated.holdings.labels == UNKNOWN).numpy()])
     assert unicodedata.normalize("NFD", person) in past
     assert len(past) == int((bank["loan"] == 0).sum()) + 1
+
+
+@pytest.mark.parametrize("bottoms", ["blind", "supervised"])
+def test_a_person_is_found_however_the_request_writes_the_id(bottoms: str) -> None:
+    bank, shop = tables()
+    frames = {
+        name: table.assign(customer=table["customer"].map(lambda who: f"Jos\u00e9 {who}"))
+        for name, table in (("bank", bank), ("shop", shop))
+    }
+    kind: Any = {"bottoms": "blind"} if bottoms == "blind" else {"epochs": 1}
+    federation = Federation.from_frames(frames, label="loan", id="customer", **kind)
+    federation.train()
+    person = str(federation.holdings.ids[federation.holdings.rows.train[0]])
+    other = f" {unicodedata.normalize('NFD', person)}"
+    assert federation.defer([other], "2999-12-31").people == (person,)
+    with pytest.raises(SettingsError, match="waits already"):
+        federation.defer([f"{person} "], "2999-12-31")
+    with pytest.raises(ForgetError):  # case counts unless the parties say otherwise
+        federation.defer([person.upper()], "2999-12-31")
 
 
 def test_an_update_keeps_the_evidence_of_earlier_requests(place: Path) -> None:

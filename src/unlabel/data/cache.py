@@ -5,7 +5,8 @@ when the data arrives and each time the cache is read.
 
 What was made from a user's files is named after the digest of everything it was made from: the
 names of the files, their bytes, and how they were read. Changed files make another name, and a
-damaged file is made again. It is as private as the files, so its owner alone can read it.
+damaged file is made again. It is as private as the files, so its owner alone can read it. It says
+nothing of labels, so that one that is forgotten is not left there: the folders have them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +84,7 @@ class Cached:
             except DataError as error:
                 failures.append(str(error))
                 continue
-            write_arrays(self.path, parts)
+            write_arrays(self.path, parts._asdict())
             return self.path
         raise DataError(
             f"Dataset '{self.name}' could not be fetched. {' '.join(failures)} Fetch again, or "
@@ -106,10 +107,10 @@ class Cached:
             ) from error
 
 
-def write_arrays(path: Path, parts: Parts, mode: int = 0o666) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Array], mode: int = 0o666) -> None:
     """Write arrays into a file of the cache; `mode` says who may read it, as for any file."""
     data = io.BytesIO()
-    np.savez(data, allow_pickle=False, **parts._asdict())
+    np.savez(data, allow_pickle=False, **arrays)
     try:
         write_shared(path, data.getvalue(), mode)
     except RunError as error:
@@ -141,28 +142,37 @@ def read_files(
     how    everything but the file that decides what `read` returns
     watch  called with how many files are read
     """
-    path = cache_folder() / f"{name}-{_key(files, how)[:32]}.npz"
+    digests = [_digest(file) for file, _ in files.rows]
+    path = cache_folder() / f"{name}-{_key(files, digests, how)[:32]}.npz"
+    labels = np.array([label for _, label in files.rows], dtype=np.int64)
+    order = np.argsort(digests, kind="stable")  # that of the files would tell labels apart
     try:
         # The file carries checksums of its arrays, and reading compares them.
-        return Parts(**read_arrays(path, Parts._fields))
-    except (DataError, TypeError):  # not there, damaged, or without one of the arrays
-        pass
-    rows = []
-    for number, (file, _) in enumerate(files.rows, start=1):
-        rows.append(read(file))
-        watch(number, len(files.rows), file.name)
-    labels = np.array([label for _, label in files.rows], dtype=np.int64)
-    parts = Parts(np.stack(rows), labels, np.arange(files.train, len(labels)))
-    write_arrays(path, parts, OWNER_ONLY)
-    return parts
+        held = read_arrays(path, Parts._fields)
+    except DataError:  # not there, or damaged
+        held = {}
+    if held.keys() == {"x"}:
+        x = held["x"][np.argsort(order)]
+    else:  # earlier versions kept the labels too
+        rows = []
+        for number, (file, _) in enumerate(files.rows, start=1):
+            rows.append(read(file))
+            watch(number, len(files.rows), file.name)
+        x = np.stack(rows)
+        write_arrays(path, {"x": x[order]}, OWNER_ONLY)
+    return Parts(x, labels, np.arange(files.train, len(labels)))
 
 
-def _key(files: LabelledFiles, how: Mapping[str, Any]) -> str:
+def _digest(path: Path) -> str:
+    with reading(path), path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _key(files: LabelledFiles, digests: Sequence[str], how: Mapping[str, Any]) -> str:
     """Return a digest of what the arrays are made from."""
-    listed = []
-    for path, label in files.rows:
-        with reading(path), path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        listed.append([path.relative_to(files.root).as_posix(), label, content])
+    listed = [
+        [path.relative_to(files.root).as_posix(), label, content]
+        for (path, label), content in zip(files.rows, digests, strict=True)
+    ]
     parts = {"how": dict(how), "labels": files.labels, "train": files.train, "files": listed}
     return sha256(json.dumps(parts, sort_keys=True).encode())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FEW = 1024
 #: A whole number that a gap in its column turned into a fraction, and how a truth value is written.
 _WHOLE = re.compile(r"([+-]?\d+)\.0+")
+#: A time in whole seconds, as a unit of fractions of one writes it.
+_SECOND = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.0+")
 _TRUTH = {"true": "True", "false": "False"}
 #: Thousands are set apart by a point, a blank (also one that does not break) or an apostrophe where
 #: decimals have a comma, and by a comma, a blank or an apostrophe where they have a point.
@@ -219,17 +221,45 @@ def one_form(text: str | None) -> str:
 def label_form(text: str) -> str:
     """Return a label in the one form in which labels are compared, empty where there is none.
 
-    A gap in a column, or another spelling, does not make another label of a number.
+    A gap in a column, or another spelling, does not make another label of a number, nor does the
+    unit of a column of another time.
 
     >>> [label_form(text) for text in ("1", "1.0", "+01", "0.10", " a  b ", "")]
     ['1', '1', '1', '0.1', 'a b', '']
+    >>> label_form("2020-01-01T00:00:00.000")
+    '2020-01-01T00:00:00'
     """
-    text = " ".join(unicodedata.normalize("NFC", text).split())
+    text = _SECOND.sub(r"\1", " ".join(unicodedata.normalize("NFC", text).split()))
     try:
         number = Decimal(text)
     except InvalidOperation:
         return one_form(text)
     return f"{number.normalize():f}" if number.is_finite() and abs(number) < MOST else text
+
+
+def label_reader(names: Sequence[str]) -> Callable[[str], str | None]:
+    """Return what tells which of some labels a cell means, None where it is none of them.
+
+    Runs of earlier versions may have two that share a form: what is written exactly goes first.
+
+    >>> read = label_reader(("01", "1", "gold card"))
+    >>> [read(cell) for cell in ("01", "1.0", "gold  card", "2", "")]
+    ['01', '1', 'gold card', None, None]
+    """
+    known = {label_form(name): name for name in names} | {name: name for name in names}
+    return lambda cell: known[cell] if cell in known else known.get(label_form(cell))
+
+
+def expect_apart(names: Sequence[str]) -> None:
+    """Raise where two labels differ only in how they are written: they are compared as one."""
+    first: dict[str, str] = {}
+    for name in names:
+        other = first.setdefault(label_form(name), name)
+        if other != name:
+            raise DataError(
+                f"Labels '{other}' and '{name}' differ only in how they are written, so forgetting "
+                f"one would forget the other; write them in one way, or name them apart."
+            )
 
 
 def _text(value: str | bool | int | float) -> str | None:

@@ -122,23 +122,29 @@ def read_table(
         named = features if isinstance(features, list) else None
         encoding.expect_same(named, categories, missing, where)
         columns = [column.name for column in encoding.columns]
-    labels = None if label_column is None else frame[label_column].to_numpy()
-    if labels is not None and labels.dtype.kind == "M":
-        # A file keeps days in another unit than a DataFrame has them in.
-        days = np.datetime_as_string(labels, unit="s").astype(object)
-        days[np.isnat(labels)] = None
-        labels = days
-    if labels is not None and labels.dtype == object and len(set(map(type, labels.tolist()))) > 1:
-        # 1 and "1" are one label; a gap is none.
-        labels = np.array(
-            [None if each is None or each != each else str(each) for each in labels], dtype=object
-        )
+    labels = None if label_column is None else labels_of(frame, label_column)
     rows = encoding.apply(frame, where)
     if text_column is not None:
         words = texts_in(frame, text_column, where)
         return Table(ids, rows.values, (text_column,), labels, encoding, texts=words)
     table = Table(ids, rows.values, tuple(columns), labels, encoding, rows.unseen)
     return table.take(encoding.used_rows(rows, where))
+
+
+def labels_of(frame: pd.DataFrame | FileColumns, column: str) -> Array:
+    """Return the labels of a party's table, None or NaN where there is none."""
+    labels: Array = frame[column].to_numpy()
+    if labels.dtype.kind == "M":
+        # A file keeps days in another unit than a DataFrame has them in.
+        days = np.datetime_as_string(labels, unit="s").astype(object)
+        days[np.isnat(labels)] = None
+        return days
+    if labels.dtype == object and len(set(map(type, labels.tolist()))) > 1:
+        # 1 and "1" are one label; a gap is none.
+        return np.array(
+            [None if each is None or each != each else str(each) for each in labels], dtype=object
+        )
+    return labels
 
 
 def label_texts(labels: Array) -> list[str]:

@@ -28,7 +28,7 @@ from unlabel.forget.method import settings_of
 from unlabel.forget.outcome import Change, Result
 from unlabel.forget.plan import expect_ready
 from unlabel.forget.public_set import PublicSet
-from unlabel.forget.request import Request, find_labels
+from unlabel.forget.request import Request, find_labels, row_finder
 from unlabel.forget.run_interface import Run
 from unlabel.party import own_randomness
 from unlabel.train import Evaluation, Forgotten, evaluate
@@ -131,15 +131,16 @@ def find_exact(run: Run, ids: Sequence[str]) -> Request:
 
 def _find_people(run: Run, ids: Sequence[str]) -> list[int]:
     """Return the rows of people, whichever part they are in; each must have a label still."""
-    known = {str(text): row for row, text in enumerate(run.holdings.ids.tolist())}
-    missing = [text for text in ids if text not in known]
+    find = row_finder(run.holdings.ids.tolist(), run.config.align)
+    places = {text: find(text) for text in ids}
+    missing = [text for text in ids if places[text] is None]
     if missing:
         raise ForgetError(
             f"{len(missing)} of {len(ids)} ids are not among the rows that all parties share, the "
             f"first being '{missing[0]}'; nothing was changed.",
             code="unknown-id",
         )
-    rows = sorted({known[text] for text in ids})
+    rows = sorted({row for row in places.values() if row is not None})
     if not rows:
         raise ForgetError("The request names nobody; give at least one id.")
     past = [row for row in rows if int(run.holdings.labels[row]) < 0]

@@ -117,7 +117,8 @@ def _request(
     holdings, names = run.holdings, run.labels
     numbers = find_labels(labels, names, forgotten, deepen=settings.deepen) if labels else []
     known = [str(text) for text in holdings.ids.tolist()]
-    rows = find_people(ids, known, holdings.rows.train.tolist()) if ids else []
+    train, align = holdings.rows.train.tolist(), run.config.align
+    rows = find_people(ids, known, train, align) if ids else []
     still = [label for label in forgotten.labels if label not in numbers]
     still.append(UNKNOWN)
     past = [row for row in rows if row in forgotten.rows or int(holdings.labels[row]) in still]

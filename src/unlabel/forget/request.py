@@ -6,10 +6,12 @@ import hashlib
 import hmac
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from unlabel.align.normal import forms_of, normalise
+from unlabel.config import AlignSettings
 from unlabel.data.cells import is_number
 from unlabel.errors import ForgetError, SettingsError, unknown
 from unlabel.train import Forgotten
@@ -128,13 +130,26 @@ def find_labels(
     return sorted(set(numbers))
 
 
-def find_people(people: Sequence[str], ids: Sequence[str], train: Sequence[int]) -> list[int]:
+def row_finder(ids: Sequence[str], align: AlignSettings) -> Callable[[str], int | None]:
+    """Return what finds the row of a person by an id, which is compared as parties compare ids.
+
+    >>> [row_finder(["Ann", "bo"], AlignSettings(case="fold"))(text) for text in ("BO ", "al")]
+    [1, None]
+    """
+    rows = {form: row for row, form in enumerate(forms_of(ids, align))}
+    rows |= {text: row for row, text in enumerate(ids)}  # exactly so goes first
+    return lambda text: rows[text] if text in rows else rows.get(normalise(text, align))
+
+
+def find_people(
+    people: Sequence[str], ids: Sequence[str], train: Sequence[int], align: AlignSettings
+) -> list[int]:
     """Return the training rows of people given by id; an id that was not trained on is refused."""
-    trained = set(train)
-    rows = {text: row for row, text in enumerate(ids) if row in trained}
-    missing = [text for text in people if text not in rows]
+    trained, find = set(train), row_finder(ids, align)
+    rows = {text: find(text) for text in people}
+    missing = [text for text in people if rows[text] not in trained]
     if missing:
-        aside = len(set(missing) & set(ids))
+        aside = len({rows[text] for text in missing} - {None})
         kept = f" ({aside} set aside for tests or as public samples)" if aside else ""
         raise ForgetError(
             f"{len(missing)} of {len(people)} ids were not trained on{kept}, the first being "
@@ -143,4 +158,4 @@ def find_people(people: Sequence[str], ids: Sequence[str], train: Sequence[int])
         )
     if not people:
         raise ForgetError("The request names nobody; give at least one id.")
-    return sorted({rows[text] for text in people})
+    return sorted({row for row in rows.values() if row is not None})

@@ -33,7 +33,7 @@ from torch import Tensor
 from unlabel.align.normal import forms_of, normalise
 from unlabel.config import AlignSettings
 from unlabel.data import Rows
-from unlabel.data.cells import label_form
+from unlabel.data.cells import expect_apart, label_form, label_reader
 from unlabel.data.dataset import Array
 from unlabel.errors import DataError, RunError
 from unlabel.files import OWNER_ONLY, write_atomically
@@ -150,8 +150,8 @@ class LabelRecord:
         people = _people(self.secret, ids, self.align)
         if not np.array_equal(people, self.people):
             raise RunError(self._difference(ids, people), code="rows-changed")
-        exact, forms = set(self.names), {label_form(name): name for name in self.names}
-        texts = [cell if cell in exact else forms.get(label_form(cell), "") for cell in cells]
+        read = label_reader(self.names)
+        texts = [read(cell) or "" for cell in cells]
         same = (_marks(self.keys, texts) == self.commitments).all(1)
         changed = np.flatnonzero(~same & (self.tombstones == 0))
         if len(changed):
@@ -181,10 +181,12 @@ class LabelRecord:
         rows = (*self.people[self.tombstones == FORGOTTEN], *self.elsewhere)
         return {row.tobytes() for row in rows}
 
-    def forgotten(self, ids: Array) -> Array:
-        """Return which of some people, in whatever order, have a tombstone."""
-        past, people = self.buried_people(), _people(self.secret, ids, self.align)
-        return np.array([row.tobytes() in past for row in people], dtype=bool)
+    def stones(self, ids: Array) -> Array:
+        """Return the tombstones of some people, 0 of a label that stays, -1 of who is in no row."""
+        held = zip(map(bytes, self.people), self.tombstones.tolist(), strict=True)
+        stones = dict(held) | dict.fromkeys(map(bytes, self.elsewhere), FORGOTTEN)
+        people = _people(self.secret, ids, self.align)
+        return np.array([stones.get(bytes(row), UNKNOWN) for row in people], dtype=np.int64)
 
     def buried(self, rows: Array) -> LabelRecord:
         """Return the record with tombstones on some more rows, by a mask."""
@@ -236,11 +238,11 @@ class Update:
         """
         align = self.record.align
         asked = {normalise(text, align) for text in self.people_forgotten}
-        past = self.record.forgotten(ids)
+        past = self.record.stones(ids) == FORGOTTEN
         past |= np.array([normalise(text, align) in asked for text in ids.tolist()], dtype=bool)
-        forms = {label_form(name): name for name in self.record.names}
+        read = label_reader((*self.labels_forgotten, *self.record.names))
         other = label_form if self.may_lack else str
-        texts = [forms.get(label_form(cell), other(cell)) for cell in cells]
+        texts = [read(cell) or other(cell) for cell in cells]
         past |= np.isin(texts, sorted(self.labels_forgotten))
         blank = np.flatnonzero(~past & (np.array(texts) == ""))
         if self.may_lack:
@@ -249,6 +251,7 @@ class Update:
             raise DataError(f"Row '{ids[blank[0]]}' has no label, and none of it was forgotten.")
         new = sorted({text for text, is_past in zip(texts, past, strict=True) if not is_past})
         names = (*self.record.names, *(n for n in new if n not in self.record.names))
+        expect_apart(names[len(self.record.names) :])
         near = {name.casefold(): name for name in self.labels_forgotten}
         for name in names[len(self.record.names) :]:
             if name.casefold() in near:

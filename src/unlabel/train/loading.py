@@ -13,7 +13,7 @@ from torch import Tensor
 from unlabel.align.store import StoredAlignment
 from unlabel.config import Augment, RunConfig
 from unlabel.data import ACTIVE, Features, Rows, Table, encode_labels, load_dataset
-from unlabel.data.cells import label_form
+from unlabel.data.cells import expect_apart, label_form
 from unlabel.data.column_encoding import Encoding, stored_encoding
 from unlabel.data.dataset import Array, Dataset, Layout
 from unlabel.data.in_memory import InMemoryTable
@@ -151,6 +151,7 @@ def dataset_holdings(config: RunConfig, dataset: Dataset, bound: Bound | None = 
         if config.is_label_free:
             labels, names = in_one_form(labels, names)
         labels, names = without_blanks(labels, names)
+        expect_apart(names)
         rows = drawn_rows(config, ids, labels.numpy(), test)
     else:
         cells = [names[number] for number in dataset.y.tolist()]
@@ -228,6 +229,7 @@ def table_holdings(
             labels = np.array([label_form(text) for text in label_texts(labels)], dtype=object)
         codes, names = encode_labels(labels, where=where)
         known, names = without_blanks(torch.from_numpy(codes), names)
+        expect_apart(names)
         rows = drawn_rows(config, ids, known.numpy(), settings.test)
     else:
         cells = label_texts(labels)

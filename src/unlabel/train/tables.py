@@ -11,10 +11,11 @@ from unlabel.align.psi import MissingLibrary
 from unlabel.align.store import StoredAlignment
 from unlabel.config import ActiveTable, PassiveTable, RunConfig, TableColumns
 from unlabel.data import ACTIVE, Features, Table, read_table
-from unlabel.data.cells import one_form, texts_of
+from unlabel.data.cells import label_form, label_reader
 from unlabel.data.column_encoding import Encoding
 from unlabel.data.in_memory import InMemoryTable
 from unlabel.data.table_files import ids_of, read_frame
+from unlabel.data.tables import label_texts, labels_of
 from unlabel.errors import DataError, SettingsError, unknown
 from unlabel.models import read_texts
 from unlabel.progress import Watch, watch_nothing
@@ -113,18 +114,18 @@ def read_active(
 def labels_in(source: Source, active: ActiveTable, names: Sequence[str]) -> dict[str, str] | None:
     """Return the labels of a table of new people by their ids, None where it brings none.
 
-    names  of the run's labels: a 1 that a gap in its column has made 1.0 is the label '1' still
+    names  of the run's labels: a 1 that a gap in its column has made 1.0 is the label '1' still.
+           Others, as those that a blind run has forgotten, stand in the form that is compared
     """
     if isinstance(source, InMemoryTable):
         frame, where = source.frame, source.where
     else:
-        frame, where = read_frame(source, active.id), f"Table '{source}'"
+        frame, where = read_frame(source, active.id, [active.label]), f"Table '{source}'"
     if active.label not in frame.columns:
         return None
-    known = {one_form(name): name for name in names}
-    texts = texts_of(frame[active.label], where)
-    forms = [*map(one_form, texts.names), one_form(None)]  # the code of a gap, -1, is the last
-    labels = [known.get(forms[code], forms[code]) for code in texts.codes.tolist()]
+    read = label_reader(names)
+    texts = label_texts(labels_of(frame, active.label))
+    labels = [read(text) or label_form(text) for text in texts]
     return dict(zip(ids_of(frame, active.id, where).tolist(), labels, strict=True))
 
 
