@@ -141,7 +141,7 @@ class NoRules(Guard):
     def check_gradients(self, message: Gradients | AccumulateFisher, embeddings: Tensor) -> Tensor:
         return message.values.to(embeddings.dtype)
 
-    def check_embeddings(self, embeddings: Tensor) -> None:
+    def check_embeddings(self, embeddings: Tensor, *, asked_only: bool = False) -> None:
         pass
 
 
