@@ -25,6 +25,7 @@ from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, RunError
 from unlabel.files import EXPORTS, OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
 from unlabel.party import Ledger
+from unlabel.party.deciding import UPDATING
 
 #: Whether to replace a run; `forgotten` also one that has forgotten something.
 Overwrite = bool | Literal["forgotten"]
@@ -39,7 +40,7 @@ LONGEST_NAME = 255
 PARTY_FILES = {
     *("alignment.safetensors", "table.parquet", "table.columns.jsonl", "encoding.json"),
     *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl", "labels.safetensors"),
-    *("retrained", "versions", "staged", "unchanged", "secrets", "base", "label-free"),
+    *("retrained", "versions", "staged", "unchanged", "secrets", "base", "label-free", UPDATING),
 }
 
 

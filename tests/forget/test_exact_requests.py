@@ -31,7 +31,7 @@ from blind_runs import (
     without,
     write_files,
 )
-from cli.command_line import one_thread
+from cli.command_line import nothing_written, one_thread
 from coded import coded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,6 +41,7 @@ from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunCon
 from unlabel.config.data import Columns
 from unlabel.data.dataset import Array
 from unlabel.errors import ForgetError, RunError, SettingsError
+from unlabel.forget import Queue, Transaction
 from unlabel.train.label_record import LabelRecord
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -383,6 +384,55 @@ def test_people_wait_for_an_update(tmp_path: Path) -> None:
     updated, _ = Federation.update(run.folder)
     reference = trained(write_files(tmp_path / "r", without(LABELS, rows)), tmp_path / "other")
     assert differences(updated, reference) == []
+
+
+def test_nothing_is_decided_while_an_update_runs_and_whoever_reads_goes_on(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    outcome = run.forget(["cedar"])
+    outcome.commit()
+    acts: list[Callable[[], object]] = [
+        *(run.commit, run.rollback, run.purge, run.recover, run.audit),
+        lambda: run.forget(["elm"]),
+        lambda: run.defer(["P005"], "2099-01-01"),
+        lambda: Queue(run.folder / "active").append(["elm"]),
+        lambda: run.export(tmp_path / "top.safetensors"),
+        lambda: Federation.update(run.folder),
+    ]
+    refused: list[object] = []
+
+    def meanwhile(*_: object) -> None:
+        if not refused:
+            for act in acts:
+                with nothing_written(run.folder), pytest.raises(RunError, check=coded("in-use")):
+                    act()
+                refused.append(act)
+            assert run.status() == Federation.status_of(run.folder)
+            assert set(run.predict().labels) <= set(NAMES)
+
+    Federation.update(run.folder, watch=meanwhile)
+    assert refused == acts
+    updated = Federation.open(run.folder)
+    assert [line.event for line in updated.ledger()["active"]] == ["commit", "update"]
+
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with nothing_written(tmp_path), pytest.raises(KeyboardInterrupt):
+        Federation.update(run.folder, watch=stops)
+    updated.forget(["elm"]).commit()
+    assert updated.labels == NAMES[:2]
+
+
+def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    run.forget(["elm"])
+    store = Transaction(run.active).store
+    version = store.staged.versions()[-1]
+    store.adopt(version, store.staged.digest(version))  # decides; then the process is killed
+    with pytest.raises(ForgetError, check=coded("interrupted")):
+        Federation.update(run.folder)
+    Federation.open(run.folder, recovering=True).recover()
+    assert Federation.update(run.folder)[0].labels == NAMES[:3]
 
 
 def test_another_process_forgets_to_the_same_bytes(tmp_path: Path) -> None:
