@@ -41,7 +41,7 @@ from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunCon
 from unlabel.config.data import Columns
 from unlabel.data.dataset import Array
 from unlabel.errors import ForgetError, RunError, SettingsError
-from unlabel.forget import Queue, Transaction
+from unlabel.forget import Outcome, Queue, Transaction
 from unlabel.train.label_record import LabelRecord
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -421,6 +421,30 @@ def test_nothing_is_decided_while_an_update_runs_and_whoever_reads_goes_on(tmp_p
         Federation.update(run.folder, watch=stops)
     updated.forget(["elm"]).commit()
     assert updated.labels == NAMES[:2]
+
+
+def test_a_request_that_another_staged_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    run = blind_run(LABELS, tmp_path / "run")
+    other = Federation.open(run.folder)
+    staged: list[Outcome] = []
+
+    def meanwhile(*_: object) -> None:
+        if not staged:
+            staged.append(other.forget(ids=["P005"]))
+
+    with pytest.raises(ForgetError, check=coded("request-open")):
+        run.forget(ids=["P007"], watch=meanwhile)
+    request = staged[0].result.request
+    assert run.status().staged == request
+    assert [path.stem for path in run.folder.glob("active/secrets/*")] == [request]
+    with pytest.raises(ForgetError, check=coded("nothing-staged")):
+        run.commit("5a5a")  # which nobody decided on
+    staged[0].commit()
+    run.forget(ids=["P007"])
+    with pytest.raises(ForgetError, check=coded("request-decided")):
+        run.commit(request)
+    run.commit()
+    assert run.status().forgotten_people == 2
 
 
 def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:

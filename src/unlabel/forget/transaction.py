@@ -121,6 +121,8 @@ class Transaction:
         base       the version the new weights were made from, which must still be the newest
         data       digest of the people and the labels' names
         """
+        if (waiting := self.staged()) is not None:  # by another process, while this one computed
+            raise request_open(waiting.id)
         common = self.active.versions.common()
         if not common or base != common[-1]:
             raise ForgetError("The run has changed since it was opened; try again.")
@@ -229,8 +231,11 @@ class Transaction:
         if waiting is None:
             raise ForgetError(NOTHING, code="nothing-staged")
         if request is not None and waiting.id != request:
+            past = self.is_noted("commit", request) or self.is_noted("rollback", request)
+            stands = "was decided on" if past else "does not wait"
             raise ForgetError(
-                f"Request {request} was decided on; {waiting.id} is staged.", code="request-decided"
+                f"Request {request} {stands}; {waiting.id} is staged.",
+                code="request-decided" if past else "nothing-staged",
             )
         if any(status.staged != waiting.id for status in self.statuses().values()):
             raise interrupted("request")
