@@ -447,6 +447,34 @@ def test_a_request_that_another_staged_meanwhile_is_not_replaced(tmp_path: Path)
     assert run.status().forgotten_people == 2
 
 
+def test_a_run_with_people_who_wait_or_whom_an_update_forgot_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    request = run.defer(["P005"], "2099-01-01").request
+    for _ in ("waits", "done"):
+        with nothing_written(tmp_path), pytest.raises(RunError, check=coded("has-forgotten")):
+            Federation.create(run.config, run.folder, overwrite=True)
+        Federation.update(run.folder)
+    other = Federation.create(run.config, run.folder, overwrite="forgotten")
+    lines = other.ledger()["active"]
+    assert [(line.event, line.note["requests"]) for line in lines] == [("overwrite", [request])]
+
+
+def test_a_request_that_came_while_data_was_read_is_not_overwritten(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    came: list[object] = []
+
+    def meanwhile(*_: object) -> None:
+        if not came:
+            came.append(Queue(run.folder / "active").append(["elm"]))
+
+    with pytest.raises(RunError, check=coded("has-forgotten")):
+        Federation.create(run.config, run.folder, overwrite=True, watch=meanwhile)
+    assert came
+    assert Queue(run.folder / "active").waiting() == [("elm",)]
+
+
 def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:
     run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
     run.forget(["elm"])
