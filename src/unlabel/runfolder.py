@@ -23,7 +23,16 @@ from unlabel.compat import OLD_RUN_FILE
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, RunError
-from unlabel.files import EXPORTS, OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
+from unlabel.files import (
+    DRAFT,
+    EXPORTS,
+    OWNER_ONLY,
+    RUN_FILE,
+    beside,
+    sync_folder,
+    write_atomically,
+    writing,
+)
 from unlabel.forget.deferred import deferred_in
 from unlabel.forget.slots import Queue
 from unlabel.party import Ledger
@@ -142,13 +151,13 @@ def _requests_lost(folder: Path, overwrite: Overwrite) -> tuple[str, ...]:
 def swap(folder: Path, update: Path) -> None:
     """Put an updated run in the place of the one that it replaces; see `finish_swap`."""
     with writing(folder):
-        folder.rename(_beside(folder, "before"))
+        folder.rename(beside(folder, "before"))
         finish_swap(folder, update)
 
 
 def finish_swap(folder: Path, update: Path | None = None) -> None:
     """Finish what `swap` began, where a crash interrupted it; else nothing happens."""
-    before, update = _beside(folder, "before"), update or _beside(folder, "update")
+    before, update = beside(folder, "before"), update or beside(folder, DRAFT)
     if not before.is_dir():
         return
     with writing(folder):
@@ -161,19 +170,14 @@ def finish_swap(folder: Path, update: Path | None = None) -> None:
 @contextlib.contextmanager
 def draft_of(folder: Path) -> Iterator[Path]:
     """Give a folder in which the update of a run is made; unless that succeeds, nothing is left."""
-    draft = _beside(folder, "update")
+    draft = beside(folder, DRAFT)
     shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
     try:
         yield draft
     except BaseException:
-        if not _beside(folder, "before").exists():
+        if not beside(folder, "before").exists():
             shutil.rmtree(draft, ignore_errors=True)
         raise
-
-
-def _beside(folder: Path, what: str) -> Path:
-    path = folder.resolve()
-    return path.with_name(f".{path.name}.{what}")
 
 
 def write_config(folder: Path, config: RunConfig) -> None:

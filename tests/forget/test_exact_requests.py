@@ -6,6 +6,7 @@ The reference is a run on the same ids and features whose forgotten label cells 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from blind_runs import (
 )
 from cli.command_line import nothing_written, one_thread
 from coded import coded
+from forget.crashing import in_child
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +44,7 @@ from unlabel.config.data import Columns
 from unlabel.data.dataset import Array
 from unlabel.errors import ForgetError, RunError, SettingsError
 from unlabel.forget import Outcome, Queue, Transaction
+from unlabel.train import Watcher
 from unlabel.train.label_record import LabelRecord
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -473,6 +476,29 @@ def test_a_request_that_came_while_data_was_read_is_not_overwritten(tmp_path: Pa
         Federation.create(run.config, run.folder, overwrite=True, watch=meanwhile)
     assert came
     assert Queue(run.folder / "active").waiting() == [("elm",)]
+
+
+@pytest.mark.parametrize("verb", ["purge", "recover"])
+def test_what_an_update_that_was_killed_left_is_listed_and_removed(
+    verb: str, tmp_path: Path
+) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    draft = tmp_path / ".run.update"
+
+    class Killed(Watcher):
+        def epoch_ended(self, *_: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def update() -> None:
+        Federation.update(run.folder, watchers=[Killed()])
+
+    assert in_child(update) == -signal.SIGKILL
+    assert draft.exists()
+    run.forget(["elm"]).commit()
+    assert [each.state for each in run.copies() if each.place == str(draft)] == ["left"]
+    getattr(run, verb)()
+    assert not draft.exists()
+    assert Federation.update(run.folder)[0].labels == NAMES[:3]
 
 
 def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from unlabel.config import ForgetSettings
 from unlabel.config.forget import FEW_SHOT
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost
-from unlabel.files import OWNER_ONLY, writing
+from unlabel.files import DRAFT, OWNER_ONLY, beside, writing
 from unlabel.forget.exact import execute_exact, plan_exact
 from unlabel.forget.exact_methods import ExactWork
 from unlabel.forget.execute import Execution, execute
@@ -167,10 +167,8 @@ def purge(run: Run) -> int:
     def remove_more() -> None:
         # Curves; what references saw of all rows, with their labels; keys of forgotten labels.
         home, table = run.folder / ACTIVE, LabelTable.of(run.config)
-        for folder in (run.folder / "tensorboard", home / RETRAINED):
-            with writing(folder):
-                if folder.exists():
-                    shutil.rmtree(folder)
+        for folder in (run.folder / "tensorboard", home / RETRAINED, beside(run.folder, DRAFT)):
+            _remove(folder)
         run.holdings.bind(home)
         exact = run.config.is_label_free
         # Else that was done before the first purge.
@@ -192,12 +190,19 @@ def purge(run: Run) -> int:
     return left
 
 
+def _remove(folder: Path) -> None:
+    with writing(folder):
+        if folder.exists():
+            shutil.rmtree(folder)
+
+
 def recover(run: Run) -> str:
     """Finish what a crash interrupted; return in words what was done."""
     run.holdings.bind(run.folder / ACTIVE)
     transaction = Transaction(run.active)
     with deciding(run.folder / ACTIVE):
         done = finish_interrupted(transaction)
+        _remove(beside(run.folder, DRAFT))  # no update is under way
     run.refresh(afresh=True)
     if lacks_purge(transaction):
         done = f"removed what is older than version {purge(run)}, which the others have purged"

@@ -14,6 +14,7 @@ Who only reads needs neither. A lock goes with its process; its file may stay, a
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,8 +27,11 @@ UPDATING = "updating"
 @contextlib.contextmanager
 def deciding(home: Path) -> Iterator[None]:
     """Let one process at a time decide in an active party's folder; raise during an update."""
-    with alone_in(home):
+    with alone_in(home) as handle:
         expect_no_update(home)
+        # After that look: else one may have ended since, and this lock is of the run it replaced.
+        if not (home.exists() and os.path.samestat(os.fstat(handle), home.stat())):
+            raise RunError(_updated_now(home), code="in-use")
         yield
 
 
