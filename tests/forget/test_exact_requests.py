@@ -501,6 +501,26 @@ def test_what_an_update_that_was_killed_left_is_listed_and_removed(
     assert Federation.update(run.folder)[0].labels == NAMES[:3]
 
 
+def test_who_opened_a_run_before_an_update_decides_nothing_by_its_old_rows(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    other = Federation.open(run.folder)
+    for path in (tmp_path / "t").glob("*.csv"):
+        pd.read_csv(path)[10:].to_csv(path, index=False)
+    Federation.update(run.folder)[0].forget(["elm"])
+    acts: list[Callable[[], object]] = [
+        *(other.commit, other.rollback, other.recover, other.purge),
+        lambda: other.forget(ids=["P020"]),
+        lambda: other.defer(["P020"], "2099-01-01"),
+    ]
+    for act in acts:
+        with nothing_written(tmp_path), pytest.raises(RunError, check=coded("run")):
+            act()
+    run = Federation.open(run.folder)
+    run.commit()
+    run.forget(ids=["P020"]).commit()
+    assert "P020" in run.holdings.ids[list(run.forgotten.rows)]
+
+
 def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:
     run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
     run.forget(["elm"])
