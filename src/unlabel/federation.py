@@ -166,6 +166,7 @@ class Federation:
         self.undecided: Outcome | None = None
         self.version: int | None = None
         self.first_version = BEGINNING
+        self._updates = 0
         self.privacy_loss = PrivacyLoss(self.folder / ACTIVE)
         self.bottoms: LabelFreeBottoms | None = None
         if active.carrier is not None:
@@ -517,6 +518,7 @@ class Federation:
     def load_latest(self, *, resume: bool = False, recovering: bool = False) -> None:
         """Go to the newest version that all parties have; see `open`."""
         versions = self.active.versions
+        self._updates = self._count_updates()
         restored: list[str] = []
         if recovering:
             restored = behind(Transaction(self.active))
@@ -549,9 +551,18 @@ class Federation:
         versions = self.active.versions
         common = versions.common()
         if common and (afresh or common[-1] != self.version):
+            self._expect_same_run()
             facts = VersionFacts.from_json(versions.restore(common[-1]))
             self.version = common[-1]
             self._take_up(facts)
+
+    def _count_updates(self) -> int:
+        return sum(each.event == "update" for each in self.active.versions.ledger.entries())
+
+    def _expect_same_run(self) -> None:
+        """Raise where the run was updated since it was opened: rows have other numbers since."""
+        if self._count_updates() != self._updates:
+            raise RunError(f"Run '{self.folder}' was updated since it was opened; open it again.")
 
     def with_recovery(self, act: Callable[[], T]) -> T:
         """Do something with the parties; where they can get lost, again when they have returned."""
@@ -674,6 +685,7 @@ class Federation:
 
         until  the day by which it has to be done; it stands in the ledger
         """
+        self._expect_same_run()
         return defer(self, as_list("ids", ids), until)
 
     def version_facts(self) -> VersionFacts:
@@ -979,6 +991,7 @@ class Federation:
         def attempt() -> str:
             nonlocal tries
             tries += 1
+            self._expect_same_run()
             if tries > 1 and request is not None and is_done():
                 self.refresh()
                 return request
@@ -1041,6 +1054,7 @@ class Federation:
 
     def recover(self) -> str:
         """Finish what a crash interrupted; return in words what was done."""
+        self._expect_same_run()
         done = self.with_recovery(lambda: forgetting.recover(self))
         self.revoke_exports()
         return done

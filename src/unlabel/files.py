@@ -16,6 +16,8 @@ from unlabel.errors import RunError
 RUN_FILE = "run.yaml"
 #: In the same folder: the note that revokes exported tops (`export/form.py`).
 EXPORTS = "exports.json"
+#: Beside a run's folder: what an update makes of the run, also of one that was killed.
+DRAFT = "update"
 #: Mode of a file that its owner alone may read.
 OWNER_ONLY = 0o600
 #: The file in a kit's state whose lock is held by the process that keeps the party running.
@@ -78,13 +80,16 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Let one process at a time into a block, by a lock on a folder that is there; others wait."""
+def alone_in(folder: Path) -> Iterator[int]:
+    """Let one process at a time into a block, by a lock on a folder that is there; others wait.
+
+    Give a handle of the folder.
+    """
     with writing(folder):
         handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        yield handle
     finally:
         os.close(handle)  # which also lets the lock go
 
@@ -130,6 +135,12 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(handle)
     return False
+
+
+def beside(run: Path, what: str) -> Path:
+    """Return the folder beside a run's in which an update keeps something while it lasts."""
+    path = run.resolve()
+    return path.with_name(f".{path.name}.{what}")
 
 
 def cache_folder() -> Path:

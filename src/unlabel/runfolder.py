@@ -23,8 +23,20 @@ from unlabel.compat import OLD_RUN_FILE
 from unlabel.config import RunConfig
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, RunError
-from unlabel.files import EXPORTS, OWNER_ONLY, RUN_FILE, sync_folder, write_atomically, writing
+from unlabel.files import (
+    DRAFT,
+    EXPORTS,
+    OWNER_ONLY,
+    RUN_FILE,
+    beside,
+    sync_folder,
+    write_atomically,
+    writing,
+)
+from unlabel.forget.deferred import deferred_in
+from unlabel.forget.slots import Queue
 from unlabel.party import Ledger
+from unlabel.party.deciding import UPDATING, deciding
 
 #: Whether to replace a run; `forgotten` also one that has forgotten something.
 Overwrite = bool | Literal["forgotten"]
@@ -39,7 +51,7 @@ LONGEST_NAME = 255
 PARTY_FILES = {
     *("alignment.safetensors", "table.parquet", "table.columns.jsonl", "encoding.json"),
     *("data-notes.txt", "audit.json", "ledger.jsonl", "transcript.jsonl", "labels.safetensors"),
-    *("retrained", "versions", "staged", "unchanged", "secrets", "base", "label-free"),
+    *("retrained", "versions", "staged", "unchanged", "secrets", "base", "label-free", UPDATING),
 }
 
 
@@ -77,13 +89,8 @@ def expect_usable(folder: Path, *, overwrite: Overwrite) -> None:
             f"'{folder}' is not only a run folder: it also has '{strange[0]}', so it is not "
             f"overwritten; choose another --out."
         )
-    if overwrite is True and (requests := committed_in(folder)):
-        raise RunError(
-            f"Run '{folder}' has forgotten something ({len(requests)} committed requests), and a "
-            f"new run would learn it again; take changed tables with `unlabel train --update`, or "
-            f"add --discard-forgotten, which is recorded.",
-            code="has-forgotten",
-        )
+    if overwrite:
+        _requests_lost(folder, overwrite)
     # A run that was killed before its first file was whole left nothing to go on with.
     if not overwrite and [path.name for path in held] not in ([], [f"{RUN_FILE}.part"]):
         raise RunError(
@@ -101,8 +108,10 @@ def _is_of_run(path: Path) -> bool:
 def start_folder(folder: Path, config: RunConfig, *, overwrite: Overwrite) -> None:
     """Begin a run's folder, in place of the run that is there if `overwrite`."""
     if overwrite and folder.exists():
-        forgotten = committed_in(folder)
         with writing(folder):
+            (folder / ACTIVE).mkdir(exist_ok=True)
+        with deciding(folder / ACTIVE), writing(folder):
+            forgotten = _requests_lost(folder, overwrite)  # also what came while data was read
             shutil.rmtree(folder)
         if forgotten:
             # Before the settings: there is no run until they are there.
@@ -111,26 +120,44 @@ def start_folder(folder: Path, config: RunConfig, *, overwrite: Overwrite) -> No
     write_config(folder, config)
 
 
-def committed_in(folder: Path) -> tuple[str, ...]:
-    """Return the requests that were committed in the run of a folder, as far as can be read."""
+def requests_in(folder: Path) -> tuple[str, ...]:
+    """Return the requests that a run carried out or lets wait, as far as can be read."""
+    home = folder / ACTIVE
     try:
-        entries = Ledger(folder / ACTIVE, mode=OWNER_ONLY).entries()
-    except CheckpointError:
+        entries = Ledger(home, mode=OWNER_ONLY).entries()
+        queued = ["queued" for _ in Queue(home).waiting()]  # such a request has no id yet
+        waiting = [each.request for each in deferred_in(home)]
+    except (CheckpointError, RunError):
         return ("unreadable",)
     past = [id for e in entries if e.event == "overwrite" for id in e.note["requests"]]
-    return (*past, *(e.request for e in entries if e.event == "commit"))
+    past += [id for e in entries if e.event == "update" for id in e.note.get("deferred", ())]
+    noted = [e.request for e in entries if e.event in ("commit", "defer")]
+    return (*queued, *dict.fromkeys((*past, *waiting, *noted)))
+
+
+def _requests_lost(folder: Path, overwrite: Overwrite) -> tuple[str, ...]:
+    """Return the requests of a run that is to be replaced; raise unless they may be discarded."""
+    requests = requests_in(folder)
+    if requests and overwrite is True:
+        raise RunError(
+            f"Run '{folder}' has forgotten something, or is to ({len(requests)} requests), and a "
+            f"new run would learn it again; take changed tables with `unlabel train --update`, or "
+            f"add --discard-forgotten, which is recorded.",
+            code="has-forgotten",
+        )
+    return requests
 
 
 def swap(folder: Path, update: Path) -> None:
     """Put an updated run in the place of the one that it replaces; see `finish_swap`."""
     with writing(folder):
-        folder.rename(_beside(folder, "before"))
+        folder.rename(beside(folder, "before"))
         finish_swap(folder, update)
 
 
 def finish_swap(folder: Path, update: Path | None = None) -> None:
     """Finish what `swap` began, where a crash interrupted it; else nothing happens."""
-    before, update = _beside(folder, "before"), update or _beside(folder, "update")
+    before, update = beside(folder, "before"), update or beside(folder, DRAFT)
     if not before.is_dir():
         return
     with writing(folder):
@@ -143,19 +170,14 @@ def finish_swap(folder: Path, update: Path | None = None) -> None:
 @contextlib.contextmanager
 def draft_of(folder: Path) -> Iterator[Path]:
     """Give a folder in which the update of a run is made; unless that succeeds, nothing is left."""
-    draft = _beside(folder, "update")
+    draft = beside(folder, DRAFT)
     shutil.rmtree(draft, ignore_errors=True)  # of one that was killed
     try:
         yield draft
     except BaseException:
-        if not _beside(folder, "before").exists():
+        if not beside(folder, "before").exists():
             shutil.rmtree(draft, ignore_errors=True)
         raise
-
-
-def _beside(folder: Path, what: str) -> Path:
-    path = folder.resolve()
-    return path.with_name(f".{path.name}.{what}")
 
 
 def write_config(folder: Path, config: RunConfig) -> None:

@@ -18,10 +18,11 @@ from unlabel.files import EXPORTS, writing
 from unlabel.forget.deferred import deferred_in
 from unlabel.forget.names import committed_names
 from unlabel.forget.request_secrets import DEFERRED
-from unlabel.forget.transaction import request_open
+from unlabel.forget.transaction import interrupted, request_open
 from unlabel.party import Ledger
 from unlabel.party.answering import without_answers
 from unlabel.party.checkpoint import newest_facts
+from unlabel.party.deciding import updating
 from unlabel.progress import Watch
 from unlabel.runfolder import draft_of, finish_swap, read_config_of, swap
 from unlabel.train import Forgotten, Holdings, Progress, VersionFacts, Watcher, load_holdings
@@ -49,6 +50,23 @@ def update(
 ) -> tuple[Federation, Progress]:
     """Train a run anew beside itself, and put it in its own place; see `Federation.update`."""
     finish_swap(folder)
+    before_update(folder)  # nothing is locked where there is nothing to update
+    with updating(folder / ACTIVE):
+        progress = _replace(federation_class, folder, frames, watchers, allow_disclosure, watch)
+    updated = federation_class.open(folder)
+    updated.revoke_exports()
+    return updated, progress
+
+
+def _replace(
+    federation_class: type[Federation],
+    folder: Path,
+    frames: Mapping[str, Any] | None,
+    watchers: Sequence[Watcher],
+    allow_disclosure: bool,
+    watch: Watch,
+) -> Progress:
+    """Train the updated run and swap it in, while nothing is decided in the run as it is."""
     config, kept_back, newest, forgotten = before_update(folder)
     given: dict[str, InMemoryTable] = {}
     if frames is not None:
@@ -73,9 +91,7 @@ def update(
         # Nor does anything answer for the old run, or open the new one before it is in its place.
         with without_answers(folder / ACTIVE), without_answers(draft / ACTIVE):
             swap(folder, draft)
-    updated = federation_class.open(folder)
-    updated.revoke_exports()
-    return updated, progress
+    return progress
 
 
 def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
@@ -95,10 +111,14 @@ def before_update(folder: Path) -> tuple[RunConfig, Update, int, Forgotten]:
     newest = newest_facts(home)
     if record is None or newest is None:
         raise RunError(f"Run '{folder}' has no finished training to update; train it first.")
-    forgotten = VersionFacts.from_json(newest[1]).forgotten
+    ledger, facts = Ledger(home), VersionFacts.from_json(newest[1])
+    request, forgotten = facts.request, facts.forgotten
+    noted = {(each.event, each.request) for each in ledger.entries()}
+    if request is not None and (request.event, request.id) not in noted:
+        raise interrupted(request.event)  # what is carried over would lack it
     names = frozenset(record.names[number] for number in forgotten.labels)
     if config.is_label_free:  # whose models name them no more: the requests do
-        names = committed_names(Ledger(home))
+        names = committed_names(ledger)
     people = frozenset(text for each in deferred_in(home) for text in each.people)
     kept_back = Update(record, names, people, may_lack=config.is_label_free)
     return config, kept_back, newest[0], forgotten

@@ -6,6 +6,7 @@ The reference is a run on the same ids and features whose forgotten label cells 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +32,9 @@ from blind_runs import (
     without,
     write_files,
 )
-from cli.command_line import one_thread
+from cli.command_line import nothing_written, one_thread
 from coded import coded
+from forget.crashing import in_child
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +43,8 @@ from unlabel.config import FitSettings, LabelFreeSettings, ModelSettings, RunCon
 from unlabel.config.data import Columns
 from unlabel.data.dataset import Array
 from unlabel.errors import ForgetError, RunError, SettingsError
+from unlabel.forget import Outcome, Queue, Transaction
+from unlabel.train import Watcher
 from unlabel.train.label_record import LabelRecord
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -383,6 +387,150 @@ def test_people_wait_for_an_update(tmp_path: Path) -> None:
     updated, _ = Federation.update(run.folder)
     reference = trained(write_files(tmp_path / "r", without(LABELS, rows)), tmp_path / "other")
     assert differences(updated, reference) == []
+
+
+def test_nothing_is_decided_while_an_update_runs_and_whoever_reads_goes_on(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    outcome = run.forget(["cedar"])
+    outcome.commit()
+    acts: list[Callable[[], object]] = [
+        *(run.commit, run.rollback, run.purge, run.recover, run.audit),
+        lambda: run.forget(["elm"]),
+        lambda: run.defer(["P005"], "2099-01-01"),
+        lambda: Queue(run.folder / "active").append(["elm"]),
+        lambda: run.export(tmp_path / "top.safetensors"),
+        lambda: Federation.update(run.folder),
+    ]
+    refused: list[object] = []
+
+    def meanwhile(*_: object) -> None:
+        if not refused:
+            for act in acts:
+                with nothing_written(run.folder), pytest.raises(RunError, check=coded("in-use")):
+                    act()
+                refused.append(act)
+            assert run.status() == Federation.status_of(run.folder)
+            assert set(run.predict().labels) <= set(NAMES)
+
+    Federation.update(run.folder, watch=meanwhile)
+    assert refused == acts
+    updated = Federation.open(run.folder)
+    assert [line.event for line in updated.ledger()["active"]] == ["commit", "update"]
+
+    def stops(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with nothing_written(tmp_path), pytest.raises(KeyboardInterrupt):
+        Federation.update(run.folder, watch=stops)
+    updated.forget(["elm"]).commit()
+    assert updated.labels == NAMES[:2]
+
+
+def test_a_request_that_another_staged_meanwhile_is_not_replaced(tmp_path: Path) -> None:
+    run = blind_run(LABELS, tmp_path / "run")
+    other = Federation.open(run.folder)
+    staged: list[Outcome] = []
+
+    def meanwhile(*_: object) -> None:
+        if not staged:
+            staged.append(other.forget(ids=["P005"]))
+
+    with pytest.raises(ForgetError, check=coded("request-open")):
+        run.forget(ids=["P007"], watch=meanwhile)
+    request = staged[0].result.request
+    assert run.status().staged == request
+    assert [path.stem for path in run.folder.glob("active/secrets/*")] == [request]
+    with pytest.raises(ForgetError, check=coded("nothing-staged")):
+        run.commit("5a5a")  # which nobody decided on
+    staged[0].commit()
+    run.forget(ids=["P007"])
+    with pytest.raises(ForgetError, check=coded("request-decided")):
+        run.commit(request)
+    run.commit()
+    assert run.status().forgotten_people == 2
+
+
+def test_a_run_with_people_who_wait_or_whom_an_update_forgot_is_not_overwritten(
+    tmp_path: Path,
+) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    request = run.defer(["P005"], "2099-01-01").request
+    for _ in ("waits", "done"):
+        with nothing_written(tmp_path), pytest.raises(RunError, check=coded("has-forgotten")):
+            Federation.create(run.config, run.folder, overwrite=True)
+        Federation.update(run.folder)
+    other = Federation.create(run.config, run.folder, overwrite="forgotten")
+    lines = other.ledger()["active"]
+    assert [(line.event, line.note["requests"]) for line in lines] == [("overwrite", [request])]
+
+
+def test_a_request_that_came_while_data_was_read_is_not_overwritten(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    came: list[object] = []
+
+    def meanwhile(*_: object) -> None:
+        if not came:
+            came.append(Queue(run.folder / "active").append(["elm"]))
+
+    with pytest.raises(RunError, check=coded("has-forgotten")):
+        Federation.create(run.config, run.folder, overwrite=True, watch=meanwhile)
+    assert came
+    assert Queue(run.folder / "active").waiting() == [("elm",)]
+
+
+@pytest.mark.parametrize("verb", ["purge", "recover"])
+def test_what_an_update_that_was_killed_left_is_listed_and_removed(
+    verb: str, tmp_path: Path
+) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    draft = tmp_path / ".run.update"
+
+    class Killed(Watcher):
+        def epoch_ended(self, *_: object) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def update() -> None:
+        Federation.update(run.folder, watchers=[Killed()])
+
+    assert in_child(update) == -signal.SIGKILL
+    assert draft.exists()
+    run.forget(["elm"]).commit()
+    assert [each.state for each in run.copies() if each.place == str(draft)] == ["left"]
+    getattr(run, verb)()
+    assert not draft.exists()
+    assert Federation.update(run.folder)[0].labels == NAMES[:3]
+
+
+def test_who_opened_a_run_before_an_update_decides_nothing_by_its_old_rows(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    other = Federation.open(run.folder)
+    for path in (tmp_path / "t").glob("*.csv"):
+        pd.read_csv(path)[10:].to_csv(path, index=False)
+    Federation.update(run.folder)[0].forget(["elm"])
+    acts: list[Callable[[], object]] = [
+        *(other.commit, other.rollback, other.recover, other.purge),
+        lambda: other.forget(ids=["P020"]),
+        lambda: other.defer(["P020"], "2099-01-01"),
+    ]
+    for act in acts:
+        with nothing_written(tmp_path), pytest.raises(RunError, check=coded("run")):
+            act()
+    run = Federation.open(run.folder)
+    run.commit()
+    run.forget(ids=["P020"]).commit()
+    assert "P020" in run.holdings.ids[list(run.forgotten.rows)]
+
+
+def test_an_update_waits_for_a_commit_that_was_interrupted(tmp_path: Path) -> None:
+    run = trained(write_files(tmp_path / "t", LABELS), tmp_path / "run")
+    run.forget(["elm"])
+    store = Transaction(run.active).store
+    version = store.staged.versions()[-1]
+    store.adopt(version, store.staged.digest(version))  # decides; then the process is killed
+    with pytest.raises(ForgetError, check=coded("interrupted")):
+        Federation.update(run.folder)
+    Federation.open(run.folder, recovering=True).recover()
+    assert Federation.update(run.folder)[0].labels == NAMES[:3]
 
 
 def test_another_process_forgets_to_the_same_bytes(tmp_path: Path) -> None:

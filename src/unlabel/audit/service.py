@@ -59,6 +59,7 @@ from unlabel.forget.transaction import NOTHING
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
 from unlabel.party import ActiveParty
+from unlabel.party.deciding import deciding
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, Training, Watcher, assemble
 
@@ -185,9 +186,10 @@ def audit(
     watch(1, 1, "writing the verdict")
     # With the active party, since it names the labels.
     path = run.folder / ACTIVE / AUDIT
-    write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
     versions = run.active.versions
-    bind(versions.ledger, path, versions.store.store_with(case.after).digest(case.after))
+    with deciding(path.parent):
+        write_atomically(path, json.dumps(verdict.to_json(), indent=1).encode(), mode=0o600)
+        bind(versions.ledger, path, versions.store.store_with(case.after).digest(case.after))
     return verdict
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from unlabel.forget.copies import Copy
 from unlabel.models.registry import top_of
 from unlabel.models.tops import Top
 from unlabel.party.answering import decided_in, hold_answers
+from unlabel.party.deciding import deciding
 from unlabel.party.top import TopLearner
 from unlabel.signing import Signer
 from unlabel.train import VersionFacts
@@ -49,23 +51,20 @@ def export(run: Run, target: Path) -> Exported:
     if form is None:
         raise SettingsError(f"Expected a file named *.safetensors or *.onnx but got '{target}'.")
     # Nothing is decided from here on until the note names the export: it can be revoked then.
-    hold = hold_answers(run.folder / ACTIVE)
-    try:
+    with deciding(run.folder / ACTIVE), contextlib.ExitStack() as held:
+        held.callback(hold_answers(run.folder / ACTIVE).release)
         run.refresh()
         decided = decided_in(run.folder / ACTIVE)
         if run.version is None or decided is None or decided.number != run.version:
             raise RunError("A commit was interrupted; run `unlabel recover`, then export.")
         data, about = _top_of(run, run.version, form)
         path = run.folder / EXPORTS
-        with alone_in(run.folder / ACTIVE):
-            before = _read(path)
-            write_atomically(target, data)
-            write_atomically(beside(target), signed("export", about, Signer(run.folder / ACTIVE)))
-            listed = [each for each in _listed(before) if each.sha256 != about.sha256]
-            new = Listed(about.sha256, target.name, about.version, about.exported, None)
-            _write(run.folder, before, [*listed, new], run.version)
-    finally:
-        hold.release()
+        before = _read(path)
+        write_atomically(target, data)
+        write_atomically(beside(target), signed("export", about, Signer(run.folder / ACTIVE)))
+        listed = [each for each in _listed(before) if each.sha256 != about.sha256]
+        new = Listed(about.sha256, target.name, about.version, about.exported, None)
+        _write(run.folder, before, [*listed, new], run.version)
     return Exported(target, beside(target), path, about)
 
 

@@ -9,6 +9,7 @@ from typing import Literal
 
 from unlabel.data import ACTIVE
 from unlabel.errors import UnlabelError
+from unlabel.files import DRAFT, beside
 from unlabel.forget.names import forgotten_names
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import RETRAINED
@@ -68,6 +69,9 @@ def copies(run: Run) -> list[Copy]:
     for party, stands in parties.items():
         listed += _weights(run, party, stands, newest)
     listed += _label_free(run)
+    if (draft := beside(run.folder, DRAFT)).exists():
+        why = f"an update makes it, or was killed: then {PURGE}"
+        listed.append(Copy(ACTIVE, str(draft), "tables and models of an update", "left", why))
     for name, why in KEPT.items():
         if (run.folder / name).exists():
             listed.append(Copy(ACTIVE, name, "names and figures of requests", "kept", why))

@@ -23,6 +23,7 @@ from unlabel.forget.exact import find_exact
 from unlabel.forget.plan import find_request
 from unlabel.forget.request_secrets import DEFERRED
 from unlabel.forget.run_interface import Run
+from unlabel.party.deciding import deciding
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,14 @@ def defer(run: Run, ids: tuple[str, ...], until: str | date) -> Deferred:
         raise SettingsError(f"Expected --defer to be today or later but got {day}.")
     find = find_exact if run.config.is_label_free else find_request
     request, home = find(run, ids), run.folder / ACTIVE
-    waiting = deferred_in(home)
-    repeated = [text for each in waiting for text in each.people if text in request.ids]
-    if repeated:
-        raise SettingsError(f"The request of '{repeated[0]}' waits already.")
-    entry = Deferred(request.id, request.ids, day.isoformat())
-    text = json.dumps([asdict(each) for each in (*waiting, entry)]).encode()
-    note = {**request.active_note("update"), "until": entry.until}
-    write_atomically(home / "secrets" / DEFERRED, text, mode=OWNER_ONLY)
-    run.active.versions.ledger.append("defer", request.id, note)
+    with deciding(home):
+        waiting = deferred_in(home)
+        repeated = [text for each in waiting for text in each.people if text in request.ids]
+        if repeated:
+            raise SettingsError(f"The request of '{repeated[0]}' waits already.")
+        entry = Deferred(request.id, request.ids, day.isoformat())
+        text = json.dumps([asdict(each) for each in (*waiting, entry)]).encode()
+        note = {**request.active_note("update"), "until": entry.until}
+        write_atomically(home / "secrets" / DEFERRED, text, mode=OWNER_ONLY)
+        run.active.versions.ledger.append("defer", request.id, note)
     return entry

@@ -18,7 +18,7 @@ from unlabel.config import ForgetSettings
 from unlabel.config.forget import FEW_SHOT
 from unlabel.data import ACTIVE
 from unlabel.errors import CheckpointError, PartyLost
-from unlabel.files import OWNER_ONLY, writing
+from unlabel.files import DRAFT, OWNER_ONLY, beside, writing
 from unlabel.forget.exact import execute_exact, plan_exact
 from unlabel.forget.exact_methods import ExactWork
 from unlabel.forget.execute import Execution, execute
@@ -32,6 +32,7 @@ from unlabel.forget.standing import out_of_line
 from unlabel.forget.transaction import Transaction
 from unlabel.forget.work import Work
 from unlabel.party import Ledger, LedgerEntry
+from unlabel.party.deciding import deciding
 from unlabel.party.ledger import Event
 from unlabel.progress import Watch, watch_nothing
 from unlabel.train import Conduct, Forgotten, RequestFacts
@@ -119,7 +120,8 @@ def _stage(run: Run, work: Work, done: Execution, forgotten: Forgotten) -> None:
         if isinstance(work, ExactWork):  # the new version names no label that is not there
             left = known_labels(run.holdings.labels, run.labels, forgotten.rows)[1]
             data = replace(run.holdings, names=left).digest()
-        transaction.stage(request, about, forgotten, base=run.version, data=data)
+        with deciding(run.folder / ACTIVE):
+            transaction.stage(request, about, forgotten, base=run.version, data=data)
     except BaseException:
         with contextlib.suppress(PartyLost):  # recovery returns all to a version
             work.undo(done.before)
@@ -144,14 +146,17 @@ def commit(
     audit  what an audit found of the request, for the ledger
     """
     run.holdings.bind(run.folder / ACTIVE)  # a run of 0.7 has no commitments yet
-    done = Transaction(run.active).commit(request, force=force, audit={**audit, "forced": force})
+    with deciding(run.folder / ACTIVE):
+        noted = {**audit, "forced": force}
+        done = Transaction(run.active).commit(request, force=force, audit=noted)
     run.refresh(afresh=True)
     return done
 
 
 def rollback(run: Run, request: str | None = None) -> str:
     """Drop the staged request; return its id."""
-    done = Transaction(run.active).rollback(request)
+    with deciding(run.folder / ACTIVE):
+        done = Transaction(run.active).rollback(request)
     run.refresh(afresh=True)
     return done
 
@@ -162,10 +167,8 @@ def purge(run: Run) -> int:
     def remove_more() -> None:
         # Curves; what references saw of all rows, with their labels; keys of forgotten labels.
         home, table = run.folder / ACTIVE, LabelTable.of(run.config)
-        for folder in (run.folder / "tensorboard", home / RETRAINED):
-            with writing(folder):
-                if folder.exists():
-                    shutil.rmtree(folder)
+        for folder in (run.folder / "tensorboard", home / RETRAINED, beside(run.folder, DRAFT)):
+            _remove(folder)
         run.holdings.bind(home)
         exact = run.config.is_label_free
         # Else that was done before the first purge.
@@ -181,16 +184,25 @@ def purge(run: Run) -> int:
 
     run.refresh()
     transaction = Transaction(run.active)
-    left = transaction.purge(remove_more)
+    with deciding(run.folder / ACTIVE):
+        left = transaction.purge(remove_more)
     run.refresh(afresh=run.undecided is None)
     return left
+
+
+def _remove(folder: Path) -> None:
+    with writing(folder):
+        if folder.exists():
+            shutil.rmtree(folder)
 
 
 def recover(run: Run) -> str:
     """Finish what a crash interrupted; return in words what was done."""
     run.holdings.bind(run.folder / ACTIVE)
     transaction = Transaction(run.active)
-    done = finish_interrupted(transaction)
+    with deciding(run.folder / ACTIVE):
+        done = finish_interrupted(transaction)
+        _remove(beside(run.folder, DRAFT))  # no update is under way
     run.refresh(afresh=True)
     if lacks_purge(transaction):
         done = f"removed what is older than version {purge(run)}, which the others have purged"

@@ -19,13 +19,14 @@ from threading import Event
 from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
 from unlabel.errors import ForgetError, PartyLost, RunError, UnlabelError
-from unlabel.files import alone_in, write_atomically, writing
+from unlabel.files import write_atomically
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
 from unlabel.forget.request import find_labels
 from unlabel.forget.request_secrets import QUEUE
 from unlabel.forget.run_interface import Run
 from unlabel.forget.service import carry_out
+from unlabel.party.deciding import deciding
 from unlabel.wire.paced import Paced, wait_until
 
 
@@ -70,9 +71,7 @@ class Queue:
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes out: one may queue while another takes off."""
-        with writing(self.path):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-        return alone_in(self.path.parent)
+        return deciding(self.path.parent.parent)
 
     def _write(self, waiting: Sequence[Sequence[str]]) -> None:
         text = json.dumps([list(labels) for labels in waiting])

@@ -28,6 +28,7 @@ from unlabel.forget.request_secrets import RequestSecrets
 from unlabel.party import ActiveParty
 from unlabel.party.answering import without_answers
 from unlabel.party.checkpoint import CheckpointStore
+from unlabel.party.deciding import expect_no_update
 from unlabel.party.ledger import Event
 from unlabel.train import Forgotten, RequestFacts, VersionFacts
 from unlabel.train.label_record import LabelRecord
@@ -75,7 +76,8 @@ class Transaction:
         return VersionFacts.from_json(self.store.facts(version))
 
     def expect_none(self) -> None:
-        """Raise where a request is staged, or where a crash interrupted a decision."""
+        """Raise where a request is staged, an update runs, or a crash interrupted a decision."""
+        expect_no_update(self.store.home)
         self.expect_together()
         waiting = self.staged()
         if waiting is not None:
@@ -85,7 +87,7 @@ class Transaction:
         """Raise where a request is staged with anybody, or was while a crash interrupted it."""
         self.expect_none()
         if any(status.staged for status in self.statuses().values()):
-            raise _interrupted("request")
+            raise interrupted("request")
 
     def expect_together(self) -> None:
         """Raise where a decision was interrupted; the active party notes a commit last."""
@@ -93,11 +95,11 @@ class Transaction:
         # A version of training that a party lost is no commit.
         request = self.facts(newest).request if newest else None
         if request is not None:
-            event, common = _event(request), self.active.versions.common()
+            event, common = request.event, self.active.versions.common()
             if not self.is_noted(event, request.id) or newest not in common:
-                raise _interrupted(event)
+                raise interrupted(event)
         if waiting is not None and self.is_noted("rollback", waiting.id):
-            raise _interrupted("rollback")
+            raise interrupted("rollback")
 
     def is_noted(self, event: Event, request: str) -> bool:
         """Return whether the active party's ledger has this event of a request."""
@@ -119,6 +121,8 @@ class Transaction:
         base       the version the new weights were made from, which must still be the newest
         data       digest of the people and the labels' names
         """
+        if (waiting := self.staged()) is not None:  # by another process, while this one computed
+            raise request_open(waiting.id)
         common = self.active.versions.common()
         if not common or base != common[-1]:
             raise ForgetError("The run has changed since it was opened; try again.")
@@ -192,7 +196,7 @@ class Transaction:
         decision = self.secrets.decision(request.id)
         kind = {"silent": request.silent} if request.note.get("hidden") else {}
         note = {**request.note, **kind, **decision, **weights, "heads": heads}
-        self.ledger.append(_event(request), request.id, note)
+        self.ledger.append(request.event, request.id, note)
         self.secrets.drop_decision()
         self.active.versions.restore(version)
 
@@ -227,11 +231,14 @@ class Transaction:
         if waiting is None:
             raise ForgetError(NOTHING, code="nothing-staged")
         if request is not None and waiting.id != request:
+            past = self.is_noted("commit", request) or self.is_noted("rollback", request)
+            stands = "was decided on" if past else "does not wait"
             raise ForgetError(
-                f"Request {request} was decided on; {waiting.id} is staged.", code="request-decided"
+                f"Request {request} {stands}; {waiting.id} is staged.",
+                code="request-decided" if past else "nothing-staged",
             )
         if any(status.staged != waiting.id for status in self.statuses().values()):
-            raise _interrupted("request")
+            raise interrupted("request")
         return waiting
 
     def rollback(self, request: str | None = None) -> str:
@@ -329,15 +336,11 @@ def request_open(request: str) -> ForgetError:
     )
 
 
-def _interrupted(what: str) -> ForgetError:
+def interrupted(what: str) -> ForgetError:
+    """Return the error that `recover` must end something first."""
     return ForgetError(
         f"A {what} was interrupted; run `unlabel recover` on the run first.", code="interrupted"
     )
-
-
-def _event(request: RequestFacts) -> Event:
-    """Return what a version that a request made is noted as."""
-    return "rollback" if request.dropped else "commit"
 
 
 def _continued(facts: VersionFacts, version: int) -> VersionFacts:

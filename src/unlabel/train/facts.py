@@ -15,6 +15,7 @@ from typing import Any
 
 from unlabel import compat
 from unlabel.party.checkpoint import staged_facts
+from unlabel.party.ledger import Event
 from unlabel.terms import Depth, Guarantee, Visibility
 from unlabel.train.progress import Progress
 
@@ -119,6 +120,11 @@ class RequestFacts:
     def is_about_people(self) -> bool:
         """Whether it is about the labels of people."""
         return "people" in self.note
+
+    @property
+    def event(self) -> Event:
+        """What a version that it made is noted as."""
+        return "rollback" if self.dropped else "commit"
 
     @property
     def method(self) -> str:
