@@ -182,8 +182,7 @@ class Undrawn(Mask):
 
     def run(self, work: Work) -> None:
         work.use_optimisers(STILL)
-        rows, table = work.samples.rows, work.samples.table
-        work.move(rows, lambda embeddings: embeddings[0].sum(), mode="frozen", table=table)
+        work.move_samples(lambda embeddings: embeddings[0].sum())
 
 
 def test_a_step_on_samples_that_are_not_disclosed_says_what_to_add(trained: Federation) -> None:

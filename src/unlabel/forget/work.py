@@ -259,6 +259,16 @@ class Work:
             raise ForgetError(f"Method '{self.name}' takes a step on no rows{reason}.")
         return self.active.move(rows, self.next_step(), objective, mode=mode, table=table)
 
+    def move_samples(self, objective: Objective) -> Tensor:
+        """Take one joint step on all few-shot samples, normalisation frozen."""
+        rows, places = self.samples.sent()
+        return self.move(
+            rows,
+            lambda embeddings: objective([values[places] for values in embeddings]),
+            mode="frozen",
+            table=self.samples.table,
+        )
+
     def undo(self, saved: Snapshot) -> None:
         """Return every party to its state from before the request."""
         self.active.versions.load_snapshot(saved)
