@@ -248,7 +248,7 @@ def interrupt(run: Path, verb: str, clock: Clock) -> str | None:
 @pytest.mark.parametrize(
     ("verb", "possible"),
     [
-        ("forget", {"unchanged"}),
+        ("forget", {"unchanged", "staged"}),
         ("commit", {"unchanged", "recover", "decided"}),
         ("rollback", {"unchanged", "recover", "decided"}),
     ],
@@ -267,7 +267,9 @@ def test_what_is_said_of_a_run_is_true_at_every_moment(
     verb: str, often: int, trained: Path, staged: Path, tmp_path: Path
 ) -> None:
     found = said_at(verb, trained if verb == "forget" else staged, tmp_path, often=often)
-    once = {"unchanged"} if verb == "forget" else {"unchanged", "recover", "decided"}
+    # After the last file of a request that is staged there is a moment too.
+    past = {"staged"} if verb == "forget" else {"recover", "decided"}
+    once = {"unchanged"} | past
     # Who interrupts what puts things back may leave them half-way; that is said, and mended.
     more = {"unknown", "recover"} if verb == "forget" else {"unknown"}
     assert found == once if often == 1 else found <= once | more
