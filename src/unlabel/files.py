@@ -95,8 +95,10 @@ def alone_in(folder: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, taken: Callable[[str], str]) -> Iterator[None]:
+def locked(path: Path, taken: Callable[[str], str]) -> Iterator[int]:
     """Hold the lock of a file inside the block, or raise where another process holds it.
+
+    Give a handle of the file.
 
     taken  says so in a sentence; it is given the number of that process, "" if it is not known
     """
@@ -117,9 +119,17 @@ def locked(path: Path, taken: Callable[[str], str]) -> Iterator[None]:
         with writing(path):
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
-        yield
+        yield handle
     finally:
         os.close(handle)  # which also lets the lock go
+
+
+def is_at(handle: int, path: Path) -> bool:
+    """Tell whether what a handle is of still lies at a path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def is_locked(path: Path) -> bool:

@@ -19,11 +19,11 @@ from cli.command_line import nothing_written, one_thread, unlabel
 from forget.one_piece import federation
 from forget.partner_view import expect_same_view, view, watch
 
-from unlabel.errors import RunError, SettingsError
+from unlabel.errors import PartyRefused, RunError, SettingsError
 from unlabel.federation import Federation
 from unlabel.forget import ForgetSettings, Queue
-from unlabel.forget.slots import run_slot
-from unlabel.wire import Message, Transport
+from unlabel.forget.slots import run_slot, serve_slot
+from unlabel.wire import Message, Refused, Transport
 
 __all__ = ["one_thread"]  # a fixture for every test here
 
@@ -177,6 +177,40 @@ def test_every_message_of_a_slot_is_paced_and_none_waits_for_the_queue(tmp_path:
         fed.slots(every=0, count=1, pace=-1)
 
 
+@pytest.mark.parametrize("kind", ["Status", "Commit"])
+def test_a_partner_that_refuses_sees_the_same_of_a_slot_about_something_and_about_nothing(
+    kind: str, tmp_path: Path
+) -> None:
+    views = []
+    for labels in (["birch"], []):
+        fed = federation(parties=2, folder=tmp_path / f"run{len(labels)}", epochs=2)
+        fed.train()
+        plain, seen = fed.active.transport, list[str]()
+
+        class Refusing(Transport):
+            def exchange(
+                self,
+                requests: Mapping[str, Message],
+                plain: Transport = plain,
+                seen: list[str] = seen,
+            ) -> dict[str, Message]:
+                seen.append(type(requests["passive-1"]).__name__)
+                answers = plain.exchange(requests)
+                if "Stage" in seen and seen[-1] == kind:
+                    answers = {**answers, "passive-1": Refused(0, "not now", "policy")}
+                return answers
+
+        fed.active.transport = Refusing(plain.parties)
+        queue = Queue(fed.folder / "active")
+        if labels:
+            queue.append(labels)
+        with pytest.raises(PartyRefused, match="not now"):
+            serve_slot(fed, purge_after=False, settings=ForgetSettings(allow_collapse=True), pace=0)
+        assert queue.waiting() == [tuple(labels)] * bool(labels)  # to be tried again
+        views.append(seen)
+    assert views[0] == views[1]
+
+
 def test_what_a_silent_request_is_dropped_by_lies_ready_when_it_is_staged(tmp_path: Path) -> None:
     fed = federation(parties=2, folder=tmp_path, epochs=2)
     fed.train()
@@ -215,8 +249,10 @@ def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert queue.first() == ("a", "b")
     queue.take_off(())  # about nothing
     assert queue.waiting() == [("a", "b"), ("c",)]
-    queue.take_off(queue.first())
-    assert queue.waiting() == [("c",)]
+    first = queue.first()
+    for _ in range(2):  # as by two processes that began with the same one
+        queue.take_off(first)
+        assert queue.waiting() == [("c",)]
     for text in ("[", "{}", '["c"]', "[[1]]", "[[]]"):
         queue.path.write_text(text)
         with pytest.raises(RunError):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from unlabel.errors import ForgetError, RunError
 from unlabel.forget import ForgetSettings, plan, service
 from unlabel.forget.methods.hidden import Hidden
 from unlabel.forget.privacy_loss import PrivacyLoss, TotalLoss
+from unlabel.party.deciding import updating
 from unlabel.wire import Attest, Message, Transport
 
 __all__ = ["one_thread"]  # a fixture for every test here
@@ -82,6 +85,48 @@ def test_every_request_with_noise_counts_whatever_became_of_it(
 
 def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_no_request_goes_uncounted_where_several_begin_at_once(tmp_path: Path) -> None:
+    def spend() -> None:
+        for _ in range(20):
+            PrivacyLoss(tmp_path).add(Account(rho=1.0, sent=0.1))
+
+    threads = [threading.Thread(target=spend) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert PrivacyLoss(tmp_path).total().requests == 60
+
+
+def test_nothing_is_counted_or_signed_while_an_update_replaces_the_run(tmp_path: Path) -> None:
+    fed = federation(parties=2, epochs=1, folder=tmp_path / "run")
+    fed.train()
+    fed.forget([0], settings=ForgetSettings(allow_collapse=True)).commit(force=True)
+    before = sorted(path for path in fed.folder.rglob("*") if path.is_file())
+    with updating(fed.folder / "active"):
+        for act in (fed.certificate, lambda: fed.privacy_loss.add(Account(rho=1.0, sent=0.1))):
+            with pytest.raises(RunError, match=r"An update of run .* is under way"):
+                act()
+    after = {path for path in fed.folder.rglob("*") if path.is_file()}
+    assert after - set(before) <= {fed.folder / "active" / "updating"}
+
+
+def test_an_update_whose_lock_was_removed_meanwhile_does_not_begin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take = fcntl.flock
+
+    def late(handle: int, how: int) -> None:  # another update fails, and a third one begins
+        if how == fcntl.LOCK_EX | fcntl.LOCK_NB:
+            (tmp_path / "updating").unlink()
+            (tmp_path / "updating").touch()
+        take(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with pytest.raises(RunError, match="is under way"), updating(tmp_path):
+        pytest.fail("it began")
 
 
 def test_a_sum_that_reaches_ln_c_is_no_guarantee(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ class Place:
             return Federation.open(self.run, recovering=recovering, watch=watch)
         return Federation.connect(self.kit, recovering=recovering, watch=watch)
 
-    def held(self) -> contextlib.AbstractContextManager[None]:
+    def held(self) -> contextlib.AbstractContextManager[int]:
         """Hold the desk: two processes at once would do everything twice."""
         path = self.desk / LOCK
         with writing(path):

@@ -21,6 +21,7 @@ from unlabel.defend.accountant import Account
 from unlabel.errors import RunError
 from unlabel.files import write_atomically
 from unlabel.forget.request_secrets import ACCOUNT
+from unlabel.party.deciding import deciding
 
 
 @dataclass(frozen=True)
@@ -81,18 +82,20 @@ class PrivacyLoss:
 
     def add(self, account: Account) -> TotalLoss:
         """Count a request that begins; return the loss with it."""
-        total = self.total().plus(account)
-        if account != Account.nothing():
-            self._write(total)
+        with deciding(self._path.parents[1]):
+            total = self.total().plus(account)
+            if account != Account.nothing():
+                self._write(total)
         return total
 
     def certify(self, request: str) -> TotalLoss:
         """Count, once, that the parties are asked to sign for a silent request; return the loss."""
-        total = self.total()
-        if request not in total.certified:
-            account, certified = total.account + Account.decision(), (*total.certified, request)
-            total = replace(total, account=account, certified=certified)
-            self._write(total)
+        with deciding(self._path.parents[1]):
+            total = self.total()
+            if request not in total.certified:
+                account, certified = total.account + Account.decision(), (*total.certified, request)
+                total = replace(total, account=account, certified=certified)
+                self._write(total)
         return total
 
     def _write(self, total: TotalLoss) -> None:

@@ -18,7 +18,7 @@ from threading import Event
 
 from unlabel.config import ForgetSettings
 from unlabel.data import ACTIVE
-from unlabel.errors import ForgetError, PartyLost, RunError, UnlabelError
+from unlabel.errors import ForgetError, RunError
 from unlabel.files import write_atomically
 from unlabel.forget.outcome import Outcome
 from unlabel.forget.plan import plan
@@ -67,7 +67,9 @@ class Queue:
         with self._alone():
             waiting = self.waiting()
             if self.path.exists():
-                self._write(waiting[1:] if labels else waiting)
+                # Not another's, where two processes began with the same one.
+                is_first = waiting[:1] == [tuple(labels)]
+                self._write(waiting[1:] if is_first else waiting)
 
     def _alone(self) -> contextlib.AbstractContextManager[None]:
         """Keep other processes out: one may queue while another takes off."""
@@ -159,14 +161,10 @@ def run_slot(run: Run, labels: Sequence[str], settings: ForgetSettings) -> Slot:
     about = bool(outcome.result.labels)
     why = why or (outcome.why_not() if about else "")
     kept = about and not why
+    # What goes wrong now ends both kinds of slots alike: a partner that refuses learns nothing.
     if kept:
-        try:
-            outcome.commit()
-        except PartyLost:
-            raise
-        except UnlabelError as error:  # to the partners every slot ends the same
-            kept, why = False, str(error)
-    if not kept:
+        outcome.commit()
+    else:
         outcome.rollback()
     return Slot(outcome.result.request, tuple(labels), kept, why)
 

@@ -14,12 +14,11 @@ Who only reads needs neither. A lock goes with its process; its file may stay, a
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from unlabel.errors import RunError
-from unlabel.files import alone_in, is_locked, locked
+from unlabel.files import alone_in, is_at, is_locked, locked
 
 UPDATING = "updating"
 
@@ -30,7 +29,7 @@ def deciding(home: Path) -> Iterator[None]:
     with alone_in(home) as handle:
         expect_no_update(home)
         # After that look: else one may have ended since, and this lock is of the run it replaced.
-        if not (home.exists() and os.path.samestat(os.fstat(handle), home.stat())):
+        if not is_at(handle, home):
             raise RunError(_updated_now(home), code="in-use")
         yield
 
@@ -39,8 +38,8 @@ def deciding(home: Path) -> Iterator[None]:
 def updating(home: Path) -> Iterator[None]:
     """Have nothing decided until an update ends; raise where another is under way."""
     path = home / UPDATING
-    with locked(path, lambda _: _updated_now(home)):
-        if not is_locked(path):  # one that ended in this moment has removed the file
+    with locked(path, lambda _: _updated_now(home)) as handle:
+        if not is_at(handle, path):  # one that ended in this moment has removed the file
             raise RunError(_updated_now(home), code="in-use")
         try:
             with alone_in(home):

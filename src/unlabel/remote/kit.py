@@ -245,7 +245,7 @@ class Kit:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o700)
 
-    def lock(self, name: str = LOCK) -> contextlib.AbstractContextManager[None]:
+    def lock(self, name: str = LOCK) -> contextlib.AbstractContextManager[int]:
         """Hold the kit, so that no second process works on the same state.
 
         The process that keeps a party running holds `lock`, a command holds `command`.

@@ -19,6 +19,7 @@ from unlabel.errors import RunError, SettingsError, UnlabelError
 from unlabel.files import sha256, write_atomically, writing
 from unlabel.forget import Run, read_ledgers
 from unlabel.party import LedgerEntry
+from unlabel.party.deciding import expect_no_update
 from unlabel.report.annex import read_auditor_key
 from unlabel.report.attestations import gather_bases
 from unlabel.report.certificate import AnnexRequest, issue
@@ -165,6 +166,7 @@ def certify(
     run: Run, target: Path | None = None, *, temporary: bool = False, **options: Any
 ) -> Certified:
     """Have every party sign what it did for a request, and write that; `options` as of `issue`."""
+    expect_no_update(run.folder / ACTIVE)  # which would leave keys and counts behind
     target = target or run.folder / CERTIFICATE
     trust = run.config.trust
     bases, unsigned = gather_bases(run)
