@@ -954,6 +954,16 @@ class Federation:
 
         return self._once(act, lambda: forgetting.is_decided(self, "commit", wanted), wanted)
 
+    def why_not_committed(self, request: str) -> str:
+        """Return why a commit would be refused before anybody is asked, empty where it is not."""
+        from unlabel.audit.committable import expect_committable
+
+        try:
+            expect_committable(self.folder, self.config.audit.demand, request, force=False)
+        except UnlabelError as error:
+            return str(error)
+        return ""
+
     @staticmethod
     def expect_committable(folder: str | Path, *, force: bool = False) -> None:
         """Raise where the request that waits in a run's folder would not be committed.
@@ -1266,7 +1276,7 @@ class Federation:
 
     def __repr__(self) -> str:
         where = "in no folder" if self.is_temporary else f"in '{self.folder}'"
-        parties = ", ".join(self.active.parties)
+        parties = ", ".join(self.passives or self.active.parties)
         return (
             f"<{type(self).__name__} of {ACTIVE} and {parties}: {len(self.labels)} labels, "
             f"version {self.version}, {where}>"

@@ -20,6 +20,7 @@ from report.test_effects import on_page
 import unlabel as ul
 from unlabel import Federation, terms
 from unlabel.audit.binding import digest_of
+from unlabel.errors import RunError
 from unlabel.files import sha256
 from unlabel.forget import ForgetSettings
 from unlabel.report.annex import make_auditor_keys, read_annex_key, unseal
@@ -183,6 +184,7 @@ def test_without_an_audit_no_depth_is_stated_and_it_can_still_be_replayed(
 def test_while_a_party_has_not_signed_for_its_bottom_nothing_is_stated(run: Path) -> None:
     path = run / "active" / "label-free" / "base.json"
     change_base(run, weights="ab" * 32)
+    (run / "certificate.json").unlink()
     Federation.open(run).certificate()
     body = body_of(run)
     assert (body["depth"], body["guarantee"], body["figures"]) == (None, None, None)
@@ -206,6 +208,10 @@ def test_of_a_version_that_was_replaced_before_it_was_certified_that_is_said(run
     federation.purge()
     federation.report()
     assert "was in use at all parties; a later one is now" in page.read_text(encoding="utf-8")
+    with pytest.raises(RunError, match="certifies how deep this request went"):
+        federation.certificate(request=request)
+    assert check(run).faults == []  # of the one that was there, and stays
+    (run / "certificate.json").unlink()
     federation.certificate(request=request)
     body = body_of(run)
     assert (body["depth"], body["replay"], body["not_signed"]) == (None, None, {})

@@ -64,7 +64,10 @@ def purge(
     facts = {"version": version, "purged": True, **target.json()}
     print_result(facts, f"Every party holds version {version} and nothing older.", json=json)
     if forgot and not json:
-        say("The run works without the forgotten labels now; clear them from your own table.")
+        clear = "clear them from your own table"
+        if table_out is not None:
+            clear = f"put {table_out}, which was written without them, in place of your own table"
+        say(f"The run works without the forgotten labels now; {clear}.")
         say(f"Next: unlabel certificate {target}, and unlabel status {target} --copies")
 
 

@@ -171,7 +171,10 @@ def _next(result: Result, run: object, *, committed: bool) -> Text:
     if result.control:
         return Text(f"Nothing was forgotten: this is a control. Next: unlabel rollback {run}")
     if committed:
-        return Text(f"Committed. Next: unlabel purge {run}, then unlabel certificate {run}")
+        return Text(
+            f"Committed. Next: unlabel audit {run}, without which a certificate states no depth, "
+            f"then unlabel purge {run} and unlabel certificate {run}"
+        )
     undo = f"or unlabel rollback {run}"
     if result.people and result.method not in EXACT_NAMES.values():
         return Text(

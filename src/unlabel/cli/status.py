@@ -68,12 +68,16 @@ def status(
     print_table(f"Forgotten: {_forgotten(opened, standing)}", rows, note)
     for sentence in standing.differences:
         say(sentence)
+    from unlabel.forget.plan import has_hidden
+
+    shows = standing.waiting and not opened.is_blind and has_hidden(opened)
+    then = " --allow-disclosure, which may show what was hidden before" if shows else ""
     for each in standing.waiting:
         count = len(each.people)
         say(
             f"Request {each.request} waits, of the label{'s' if count > 1 else ''} of {count} "
             f"{'people' if count > 1 else 'person'}, until {each.until} at the latest. Next: "
-            f"unlabel train --update --out {target}"
+            f"unlabel train --update --out {target}{then}"
         )
     if standing.unfinished:
         say(f"{standing.unfinished}. Next: {target.resume()}")

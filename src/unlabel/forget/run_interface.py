@@ -75,6 +75,9 @@ class Run(Protocol):
     def commit(self, request: str | None = None, *, force: bool = False) -> str:
         """Make a staged request every party's model."""
 
+    def why_not_committed(self, request: str) -> str:
+        """Return why a commit would be refused before anybody is asked, empty where it is not."""
+
     def rollback(self, request: str | None = None) -> str:
         """Drop a staged request."""
 

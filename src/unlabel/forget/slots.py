@@ -159,7 +159,8 @@ def run_slot(run: Run, labels: Sequence[str], settings: ForgetSettings) -> Slot:
     """
     outcome, why = run.with_recovery(lambda: _request(run, labels, settings))
     about = bool(outcome.result.labels)
-    why = why or (outcome.why_not() if about else "")
+    if about:
+        why = why or outcome.why_not() or run.why_not_committed(outcome.result.request)
     kept = about and not why
     # What goes wrong now ends both kinds of slots alike: a partner that refuses learns nothing.
     if kept:

@@ -162,6 +162,21 @@ def digest_of_demand(demand: str | Path | None, *, dated: bool) -> str | None:
         raise SettingsError(f"Cannot read the demand '{demand}': {error.strerror}.") from error
 
 
+def _expect_no_less(target: Path, body: Mapping[str, Any]) -> None:
+    """Raise where the file that is there states of the same request a depth, and this does not."""
+    try:
+        before = json.loads(target.read_text(encoding="utf-8"))["certificate"]
+        states_more = before["request"] == body["request"] and before["depth"] and not body["depth"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if states_more:
+        raise RunError(
+            f"'{target}' certifies how deep this request went, and that cannot be stated any more: "
+            f"its model was replaced, or another request audited. It stays as it is; move it away "
+            f"to write one that states less."
+        )
+
+
 def certify(
     run: Run, target: Path | None = None, *, temporary: bool = False, **options: Any
 ) -> Certified:
@@ -179,6 +194,7 @@ def certify(
         privacy_loss=run.privacy_loss,
         **options,
     )
+    _expect_no_less(target, issued.certificate["certificate"])
     beside = target.with_suffix(".annex")
     # The annex first: a certificate never names one that is not there.
     if issued.annex is not None:
